@@ -1,0 +1,5 @@
+"""`python -m bertcli` is `bertcli`."""
+
+from bertcli.cli import main
+
+main()

@@ -1,0 +1,113 @@
+"""The table of commands in pipeline order, the lazy group, and the one place where an error becomes a status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+
+import click
+
+from bertcli import __version__
+from bertcli.errors import BertcliError, NoInput, Status
+
+COMMANDS = {
+    "vocab": "Learn a WordPiece vocabulary from text.",
+    "read": "Turn other people's files into documents or task records.",
+    "tokenize": "Add WordPiece tokens, ids and offsets to text or records.",
+    "pairs": "Cut documents into pairs of segments for next-sentence prediction.",
+    "mask": "Hide tokens of pairs for the masked language model.",
+    "pretrain": "Pre-train a model on pairs.",
+    "finetune": "Fine-tune a model on the records of a task.",
+    "predict": "Add a model's predictions to records.",
+    "embed": "Add a model's vectors to records.",
+    "score": "Score predictions beside gold labels.",
+    "show": "Say what is in a model folder, a vocabulary or a stream.",
+    "demo": "Run the whole pipe on a small corpus that ships inside.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's file when the command runs, so that `--help` stays light."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Returns the names in pipeline order."""
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Returns one command, imported now."""
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"bertcli.commands.{name}").command
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table without importing any command."""
+        with formatter.section("Commands, in pipeline order"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="bertcli")
+def group() -> None:
+    """BERT, whole, as small filters over zstd-compressed JSON Lines."""
+
+
+def main() -> None:
+    """Run the command line and leave with its status: the entry point, and the one error boundary."""
+    try:
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        die_of(signal.SIGINT)
+    except BrokenPipeError:
+        die_of(signal.SIGPIPE)
+    # The streams were flushed where they were written; what is left of them must not fail again on the way out.
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def run(arguments: list[str]) -> int:
+    """Returns the exit status of one command line, its error written to stderr as one line.
+
+    Lets `KeyboardInterrupt` and `BrokenPipeError` pass: the process dies of those signals itself.
+    """
+    name = f"bertcli {arguments[0]}" if arguments and arguments[0] in COMMANDS else "bertcli"
+    try:
+        result = group.main(arguments, prog_name="bertcli", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else Status.DONE
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort as abort:
+        raise KeyboardInterrupt from abort
+    except click.FileError as error:
+        return say(name, error.format_message(), NoInput.status)
+    except click.UsageError as error:
+        error.show()
+        return Status.USAGE
+    except BertcliError as error:
+        return say(name, str(error), error.status)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return say(name, f"{error.filename or 'input/output'}: {error.strerror or error}", Status.IO_FAILED)
+    except MemoryError:
+        return say(name, "out of memory", Status.FAILURE)
+    except Exception as error:
+        if os.environ.get("BERTCLI_TRACEBACK"):
+            raise
+        problem = f"internal error: {type(error).__name__}: {error} (BERTCLI_TRACEBACK=1 shows where)"
+        return say(name, problem, Status.FAILURE)
+
+
+def say(name: str, problem: str, status: int) -> int:
+    """Write one line to stderr; returns the status."""
+    click.echo(f"{name}: {' '.join(problem.split())}", err=True)
+    return status
+
+
+def die_of(number: signal.Signals) -> None:
+    """End the process by the signal itself, so that the shell sees the true cause (a loop stops, a pipe is quiet)."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

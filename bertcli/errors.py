@@ -1,0 +1,108 @@
+"""What can go wrong, each with the exit status that a shell sees (DESIGN: `sysexits.h` where it has a name).
+
+The library raises these; `cli.py` alone turns them into one line on stderr and a status.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+
+class Status(enum.IntEnum):
+    """The exit statuses of every command."""
+
+    DONE = 0
+    FAILURE = 1
+    USAGE = 2
+    BAD_DATA = 65
+    NO_INPUT = 66
+    CANNOT_CREATE = 73
+    IO_FAILED = 74
+    STOPPED = 75
+
+
+class BertcliError(Exception):
+    """Something that a user can act on; its text is one line."""
+
+    status = Status.FAILURE
+
+
+class UsageError(BertcliError):
+    """Options that do not go together, or a value that an option cannot take."""
+
+    status = Status.USAGE
+
+
+class NoInput(BertcliError):
+    """A file, vocabulary or model that is not there or cannot be opened."""
+
+    status = Status.NO_INPUT
+
+
+class CannotCreate(BertcliError):
+    """An output that cannot be made, or that would overwrite something."""
+
+    status = Status.CANNOT_CREATE
+
+
+class IOFailed(BertcliError):
+    """Reading or writing broke off, as on a full disk."""
+
+    status = Status.IO_FAILED
+
+
+class Stopped(BertcliError):
+    """A signal asked a long run to end, and all its work is saved."""
+
+    status = Status.STOPPED
+
+
+class BadData(BertcliError):
+    """Input that is not what its reader expects: says where, what was found and what was expected.
+
+    Whoever notices the fault gives `field`, `found` and `expected`; whoever reads the stream knows `file` and
+    `line` and adds them on the way up.
+    """
+
+    status = Status.BAD_DATA
+
+    def __init__(
+        self,
+        problem: str = "",
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        found: Any = None,
+        expected: str | None = None,
+    ) -> None:
+        """Keep the parts; `str()` joins those that are known."""
+        super().__init__(problem)
+        self.problem, self.file, self.line = problem, file, line
+        self.field, self.found, self.expected = field, found, expected
+
+    def at(self, file: str, line: int | None) -> BadData:
+        """Returns this error with its place, unless an inner reader has named one."""
+        if self.file is None:
+            self.file, self.line = file, line
+        return self
+
+    def __str__(self) -> str:
+        """Returns `file:line: field 'x': problem; found ..., expected ...` as far as the parts are known."""
+        place = [] if self.file is None else [self.file if self.line is None else f"{self.file}:{self.line}"]
+        if self.field is not None:
+            place.append(f"field '{self.field}'")
+        what = [self.problem] if self.problem else []
+        if self.expected is not None:
+            what.append(f"found {shown(self.found)}, expected {self.expected}")
+        return ": ".join([*place, "; ".join(what)])
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """Returns a value as a message shows it: JSON-like, on one line, at most `limit` characters."""
+    if value is None:
+        return "nothing"
+    kinds = ((bool, str(value).lower()), (list, "a list"), (dict, "an object"))
+    text = next((name for kind, name in kinds if isinstance(value, kind)), repr(value))
+    return text if len(text) <= limit else text[: limit - 1] + "…"

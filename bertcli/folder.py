@@ -1,0 +1,192 @@
+"""The model folder without its tensors: config, vocabulary, tokenizer files, `bertcli.json`.
+
+The folder is Hugging Face's; what only bertcli needs is in `bertcli.json`. Every file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertcli.errors import BadData, CannotCreate, NoInput
+
+PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+@dataclass(frozen=True)
+class Casing:
+    """The switches of BERT's normaliser, which travel with a vocabulary in `tokenizer_config.json`."""
+
+    lowercase: bool
+    strip_accents: bool
+    split_cjk: bool = True
+
+    def __str__(self) -> str:
+        """Returns the switches as options that give them."""
+        names = ("uncased" if self.lowercase else "cased", "strip-accents", "split-cjk")
+        on = (True, self.strip_accents, self.split_cjk)
+        return " ".join(f"--{name}" if is_on else f"--no-{name}" for name, is_on in zip(names, on, strict=True))
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns a JSON object from a file; raises `NoInput` or `BadData` naming the file."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise NoInput(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadData(f"not JSON ({error})", file=str(path)) from None
+    if not isinstance(value, dict):
+        raise BadData(file=str(path), found=value, expected="a JSON object")
+    return value
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """Returns the pieces of a `vocab.txt` (id = line number from 0) or of a `tokenizer.json`.
+
+    Blank and repeated lines keep their ids, CRLF is LF. Raises `NoInput`, or `BadData` where a special token lacks or
+    a line is not UTF-8.
+    """
+    if path.name == "tokenizer.json":
+        pieces = _pieces_of_tokenizer_json(path)
+    else:
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except OSError as error:
+            raise NoInput(f"{path}: {error.strerror}") from error
+        if lines[-1] == b"":
+            lines.pop()
+        pieces = [_decoded(line.removesuffix(b"\r"), path, number) for number, line in enumerate(lines, 1)]
+    if missing := [token for token in SPECIAL if token not in pieces]:
+        raise BadData(f"a vocabulary without {' '.join(missing)}", file=str(path))
+    return pieces
+
+
+def _decoded(line: bytes, path: Path, number: int) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise BadData(f"not UTF-8 at offset {error.start} of the line", file=str(path), line=number) from None
+
+
+def _pieces_of_tokenizer_json(path: Path) -> list[str]:
+    model = read_json(path).get("model")
+    ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == "WordPiece" else None
+    if not isinstance(ids, dict) or sorted(ids.values()) != list(range(len(ids))):
+        raise BadData(file=str(path), field="model", found=model, expected="a WordPiece model with ids from 0")
+    return sorted(ids, key=ids.__getitem__)
+
+
+def find_vocabulary(folder: Path) -> list[str]:
+    """Returns a model folder's pieces, from `vocab.txt` or, as transformers 5 saves it, `tokenizer.json`."""
+    for name in ("vocab.txt", "tokenizer.json"):
+        if (folder / name).exists():
+            return read_vocabulary(folder / name)
+    raise NoInput(f"{folder}: no vocab.txt and no tokenizer.json")
+
+
+def read_casing(folder: Path) -> Casing | None:
+    """Returns the switches of a folder's `tokenizer_config.json`, else of its `tokenizer.json`, else None.
+
+    As in transformers, `strip_accents` follows the case where it is null or absent.
+    """
+    config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    if "do_lower_case" not in config and (folder / "tokenizer.json").exists():
+        normalizer = read_json(folder / "tokenizer.json").get("normalizer") or {}
+        config = {
+            "do_lower_case": normalizer.get("lowercase", True),
+            "strip_accents": normalizer.get("strip_accents"),
+            "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+        }
+    if "do_lower_case" not in config:
+        return None
+    lowercase, strip = bool(config["do_lower_case"]), config.get("strip_accents")
+    return Casing(lowercase, lowercase if strip is None else bool(strip), bool(config.get("tokenize_chinese_chars", True)))
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Gives a temporary path beside `path` and renames it there, on disk, once it was written without an error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write a JSON object for people to read, whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def holds_model(folder: Path) -> bool:
+    """Returns whether a folder holds a model, or the checkpoint of one in the making."""
+    return any((folder / name).exists() for name in ("config.json", "model.safetensors", "checkpoint"))
+
+
+def create(folder: Path, *, force: bool) -> None:
+    """Make an output folder; with `force` an old model in it goes. Raises `CannotCreate`."""
+    if holds_model(folder) and not force:
+        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it)")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotCreate(f"{folder}: {error.strerror}") from error
+    if force:
+        for name in ("checkpoint", "steps"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        for name in ("log.jsonl", "config.json", "model.safetensors", "bertcli.json"):
+            (folder / name).unlink(missing_ok=True)
+
+
+def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length: int) -> None:
+    """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, from which transformers makes a BertTokenizer."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    with replacing(folder / "vocab.txt") as temporary:
+        temporary.write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
+    ids = {piece: id for id, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=100))
+    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=casing.split_cjk,
+        strip_accents=casing.strip_accents,
+        lowercase=casing.lowercase,
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A {SEP}",
+        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
+        special_tokens=[(CLS, ids[CLS]), (SEP, ids[SEP])],
+    )
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    with replacing(folder / "tokenizer.json") as temporary:
+        temporary.write_text(tokenizer.to_str(pretty=True))
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": casing.lowercase,
+            "strip_accents": casing.strip_accents,
+            "tokenize_chinese_chars": casing.split_cjk,
+            "model_max_length": max_length,
+            **dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True)),
+        },
+    )

@@ -1,0 +1,1 @@
+"""One file a foreign data format, reading and writing side by side."""

@@ -1,0 +1,1 @@
+"""The official scores, one file a task. Never torch."""

@@ -1,0 +1,1 @@
+"""The network in reading order: config, packed, attention, bert, heads. It knows no file, device or rank."""

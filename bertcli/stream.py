@@ -1,0 +1,342 @@
+"""zstd JSON Lines on binary files handed in: frames, flushes, line numbers.
+
+`Lines` takes zstd, gzip or plain bytes apart, `Reader` makes records of them, `Writer` writes records. None of them
+opens, closes or chooses a file; all of them say where a fault lies.
+
+A pipe must never starve: a reader about to wait for its producer first calls `before_wait`, by which the command's
+writer hands on everything it holds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import select
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+
+import orjson
+import zstandard
+
+from bertcli.errors import BadData, IOFailed
+from bertcli.records import Record, checker
+
+T = TypeVar("T")
+
+ZSTD, GZIP, BOM = b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"\xef\xbb\xbf"
+SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
+CHUNK = 1 << 18  # bytes a raw read
+LONGEST_LINE = 1 << 30  # bytes; a longer one is refused rather than held in memory
+FLUSH_SECONDS = 0.2  # a busy writer hands on what it holds this often
+
+
+class Source(NamedTuple):
+    """A binary file, ideally unbuffered, with the name that messages give it."""
+
+    file: BinaryIO
+    name: str
+
+
+# -- bytes ----------------------------------------------------------------------------------------------------------
+
+
+class _Decoder(Protocol):
+    """What zstandard's and zlib's decompression objects share."""
+
+    eof: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _SkippableFrame:
+    """A frame of zstd that holds no data: four bytes of magic, four of length, and that many to pass over."""
+
+    def __init__(self) -> None:
+        self.eof, self.unused_data, self._held = False, b"", b""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        self._held += data
+        if len(self._held) >= 8:
+            end = 8 + int.from_bytes(self._held[4:8], "little")
+            self.eof, self.unused_data = len(self._held) >= end, self._held[end:]
+        return b""
+
+
+def _decoder(magic: bytes) -> _Decoder | None:
+    if magic.startswith(ZSTD):
+        return zstandard.ZstdDecompressor().decompressobj()
+    if magic.startswith(GZIP):
+        return zlib.decompressobj(wbits=31)
+    return _SkippableFrame() if SKIPPABLE.match(magic) else None
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Yields the decompressed bytes of a file, one piece (perhaps empty) for each raw read.
+
+    Raises `BadData` where a frame is corrupted or the file ends inside one: `decompressobj().eof` alone tells.
+    """
+    data, plain = b"", None
+    while True:
+        while len(data) < 4 and (more := file.read(CHUNK)):
+            data += more
+            yield b""
+        decoder = _decoder(data[:4])
+        if plain is None:
+            plain = decoder is None
+        if plain:
+            yield data
+            yield from iter(lambda: file.read(CHUNK), b"")
+            return
+        if not data:
+            return
+        if decoder is None:
+            raise BadData("bytes that belong to no frame follow a compressed one (corrupted)")
+        while not decoder.eof:
+            data = data or file.read(CHUNK)
+            if not data:
+                raise BadData("the compressed stream ends in the middle of a frame (truncated)")
+            try:
+                yield decoder.decompress(data)
+            except (zstandard.ZstdError, zlib.error) as error:
+                raise BadData(f"the compressed stream is corrupted ({error})") from error
+            data = b""
+        data = decoder.unused_data
+
+
+def _has_data(file: BinaryIO) -> bool:
+    """Returns whether a read would come back at once, with bytes or with the end of the file."""
+    try:
+        return bool(select.select([file], [], [], 0)[0])
+    except (OSError, ValueError):  # no descriptor: a file in memory
+        return True
+
+
+class Lines:
+    """The numbered lines of one source, without their ends (LF or CRLF) and without a BOM at the start."""
+
+    def __init__(self, source: Source, before_wait: Callable[[], None] = lambda: None) -> None:
+        """Read nothing yet."""
+        self.name, self.number = source.name, 0
+        self._file, self._before_wait = source.file, before_wait
+        self._pieces = _pieces(source.file)
+        self._lines: deque[bytes] = deque()
+        self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
+        self._ended = self._started = False
+
+    def _fill(self) -> None:
+        piece = next(self._pieces, None)
+        if piece and not self._started:
+            self._started, piece = True, piece.removeprefix(BOM)
+        if piece is None:
+            self._ended = True
+            if last := b"".join(self._tail):
+                self._lines.append(last)
+        elif b"\n" in piece:
+            first, *others = piece.split(b"\n")
+            self._lines.append(b"".join([*self._tail, first]))
+            self._tail = [others.pop()]
+            self._lines.extend(others)
+        else:
+            self._tail.append(piece)
+            if sum(map(len, self._tail)) > LONGEST_LINE:
+                raise BadData(f"a line is longer than {LONGEST_LINE} bytes")
+
+    def waits(self) -> bool:
+        """Returns whether the next line has not arrived, so that asking for it would wait for the producer."""
+        while not self._lines and not self._ended:
+            if not _has_data(self._file):
+                return True
+            self._guarded(self._fill)
+        return False
+
+    def _guarded(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except BadData as error:
+            raise error.at(self.name, self.number + 1) from error.__cause__
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise IOFailed(f"{self.name}: reading failed: {error.strerror}") from error
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the lines; `number` is the last one's, from 1."""
+        while True:
+            while self._lines:
+                self.number += 1
+                yield self._lines.popleft().removesuffix(b"\r")
+            if self._ended:
+                return
+            if self.waits():
+                self._before_wait()
+                self._guarded(self._fill)
+
+    def texts(self) -> Iterator[str]:
+        """Yields the lines as text; raises `BadData` with the byte's offset where one is not UTF-8."""
+        for line in self:
+            yield self.decode(line)
+
+    def decode(self, line: bytes) -> str:
+        """Returns the line last yielded as text."""
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            problem = f"not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start} of the line"
+            raise BadData(problem, file=self.name, line=self.number) from None
+
+
+# -- records --------------------------------------------------------------------------------------------------------
+
+_LONG_INTEGER = re.compile(rb"\d{19}")
+
+
+def loads(line: bytes) -> Any:
+    """Returns a line's JSON value; integers of any size are exact, NaN and lone surrogates a `ValueError`."""
+    value = orjson.loads(line)
+    if _LONG_INTEGER.search(line):  # orjson makes doubles of integers that need more than 64 bits
+        value = json.loads(line)
+    return value
+
+
+def dumps(value: Any) -> bytes:
+    """Returns a value as compact JSON in UTF-8, on one line, without its end."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer of more than 64 bits
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+class Reader:
+    """The records of some sources, in order.
+
+    With `text` None, a source whose first non-blank character is not `{` is text, each line of it a record with that
+    line as `text`; True forces that, False forbids it. `on_error` "skip" passes over bad lines and counts them.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        schema: type,
+        *,
+        text: bool | None = False,
+        on_error: str = "stop",
+        before_wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Read nothing yet."""
+        self._sources, self._check, self._text = list(sources), checker(schema), text
+        self._on_error, self._before_wait = on_error, before_wait
+        self._lines: Lines | None = None
+        self.read = 0
+        self.skipped: list[str] = []  # what was wrong with each line passed over
+
+    def waits(self) -> bool:
+        """Returns whether the next record would have to be waited for; False at the end of a source."""
+        return self._lines is not None and self._lines.waits()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yields the records; raises `BadData` with file and line."""
+        return self.map(lambda record: record)
+
+    def map(self, function: Callable[[Record], T]) -> Iterator[T]:
+        """Yields what the function makes of each record; its `BadData` gets file and line, or skips the record."""
+        for source in self._sources:
+            self._lines = lines = Lines(source, self._before_wait)
+            is_text = self._text
+            for line in lines:
+                if not line or line.isspace():
+                    continue
+                if is_text is None:
+                    is_text = not line.lstrip().startswith(b"{")
+                try:
+                    record = {"text": lines.decode(line)} if is_text else self._record(line)
+                    result = function(record)
+                except BadData as error:
+                    error.at(lines.name, lines.number)
+                    if self._on_error == "stop":
+                        raise
+                    self.skipped.append(str(error))
+                else:
+                    self.read += 1
+                    yield result
+
+    def _record(self, line: bytes) -> Record:
+        try:
+            value = loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadData(f"not a JSON record ({error})") from None
+        if type(value) is not dict:
+            raise BadData(found=value, expected="a JSON object")
+        self._check(value)
+        return value
+
+
+def windows(items: Iterable[T], size: int, waits: Callable[[], bool]) -> Iterator[list[T]]:
+    """Yields lists of up to `size` items, shorter where the next item would have to be waited for."""
+    window: list[T] = []
+    for item in items:
+        window.append(item)
+        if len(window) >= size or waits():
+            yield window
+            window = []
+    if window:
+        yield window
+
+
+class Writer:
+    """Writes records to a binary file as one zstd frame with a checksum, or plain.
+
+    Used as a context manager. Left by an exception it hands on whole lines but does not end the frame, so that the
+    next stage of a pipe fails too instead of taking the part for the whole.
+    """
+
+    def __init__(self, file: BinaryIO, *, plain: bool) -> None:
+        """Write nothing yet."""
+        self._file = file
+        compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+        self._frame = None if plain else compressor.compressobj()
+        self._flushed = time.monotonic()
+        self.written = 0
+
+    def write(self, record: Record) -> None:
+        """Write one record."""
+        line = dumps(record) + b"\n"
+        self._send(self._frame.compress(line) if self._frame else line)
+        self.written += 1
+        if self._frame and time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on everything that was written."""
+        if self._frame:
+            self._send(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+        self._flushed = time.monotonic()
+
+    def _send(self, data: bytes) -> None:
+        write_all(self._file, data)
+
+    def __enter__(self) -> Writer:
+        """Returns itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the frame, or after an exception leave it open."""
+        if kind is None and self._frame:
+            self._send(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+        elif kind is not None and not issubclass(kind, BrokenPipeError | IOFailed):
+            self.flush()
+
+
+def write_all(file: BinaryIO, data: bytes) -> None:
+    """Write every byte to an unbuffered file; raises `IOFailed` (a full disk) or `BrokenPipeError` (no reader)."""
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[file.write(rest) or 0 :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise IOFailed(f"writing failed: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""The tasks, one file each in the same order: encode, head, loss, decode. `task.py` is the protocol."""
