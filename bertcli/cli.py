@@ -74,9 +74,8 @@ def run(arguments: list[str]) -> int:
     """
     name = f"bertcli {arguments[0]}" if arguments and arguments[0] in COMMANDS else "bertcli"
     try:
-        result = group.main(arguments, prog_name="bertcli", standalone_mode=False)
-        sys.stdout.flush()
-        return result if isinstance(result, int) else Status.DONE
+        invoke(arguments)
+        return Status.DONE
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.Abort as abort:
@@ -99,6 +98,18 @@ def run(arguments: list[str]) -> int:
             raise
         problem = f"internal error: {type(error).__name__}: {error} (BERTCLI_TRACEBACK=1 shows where)"
         return say(name, problem, Status.FAILURE)
+
+
+def invoke(arguments: list[str]) -> None:
+    """Run one command, and let it have succeeded only when all it said is on stdout.
+
+    Not by `group.main`, which takes a closed pipe for an exit with 1 even where standalone_mode is off.
+    """
+    try:
+        with group.make_context("bertcli", arguments) as context:
+            group.invoke(context)
+    finally:
+        sys.stdout.flush()
 
 
 def say(name: str, problem: str, status: int) -> int:

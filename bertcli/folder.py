@@ -86,12 +86,24 @@ def _pieces_of_tokenizer_json(path: Path) -> list[str]:
     return sorted(ids, key=ids.__getitem__)
 
 
-def find_vocabulary(folder: Path) -> list[str]:
-    """Returns a model folder's pieces, from `vocab.txt` or, as transformers 5 saves it, `tokenizer.json`."""
+def vocabulary_file(folder: Path) -> Path:
+    """Returns where a model folder has its pieces: `vocab.txt` or, as transformers 5 saves it, `tokenizer.json`."""
     for name in ("vocab.txt", "tokenizer.json"):
         if (folder / name).exists():
-            return read_vocabulary(folder / name)
+            return folder / name
     raise NoInput(f"{folder}: no vocab.txt and no tokenizer.json")
+
+
+def read_max_length(folder: Path) -> int | None:
+    """Returns the tokens a sequence of `tokenizer_config.json`, None where it says nothing of use."""
+    path = folder / "tokenizer_config.json"
+    length = read_json(path).get("model_max_length") if path.exists() else None
+    return length if type(length) is int and 2 < length < 1 << 20 else None
+
+
+def read_notes(folder: Path) -> dict[str, Any]:
+    """Returns what `bertcli.json` holds; an empty dict for a folder that another program made."""
+    return read_json(folder / "bertcli.json") if (folder / "bertcli.json").exists() else {}
 
 
 def read_casing(folder: Path) -> Casing | None:

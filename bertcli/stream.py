@@ -81,7 +81,8 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
     """
     data, plain = b"", None
     while True:
-        while len(data) < 4 and (more := file.read(CHUNK)):
+        # No magic number has a line end in it, so that a short line need not wait for a fourth byte.
+        while len(data) < 4 and b"\n" not in data and (more := file.read(CHUNK)):
             data += more
             yield b""
         decoder = _decoder(data[:4])
@@ -116,21 +117,31 @@ def _has_data(file: BinaryIO) -> bool:
 
 
 class Lines:
-    """The numbered lines of one source, without their ends (LF or CRLF) and without a BOM at the start."""
+    """The numbered lines of one source, without their ends (LF or CRLF) and without a BOM at the start.
 
-    def __init__(self, source: Source, before_wait: Callable[[], None] = lambda: None) -> None:
+    `on_error` "skip" passes over bad lines and adds what was wrong with them to `skipped`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        before_wait: Callable[[], None] = lambda: None,
+        *,
+        on_error: str = "stop",
+        skipped: list[str] | None = None,
+    ) -> None:
         """Read nothing yet."""
         self.name, self.number = source.name, 0
+        self.on_error, self.skipped = on_error, [] if skipped is None else skipped
         self._file, self._before_wait = source.file, before_wait
         self._pieces = _pieces(source.file)
         self._lines: deque[bytes] = deque()
         self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
-        self._ended = self._started = False
+        self._tail_bytes = 0
+        self._ended = False
 
     def _fill(self) -> None:
         piece = next(self._pieces, None)
-        if piece and not self._started:
-            self._started, piece = True, piece.removeprefix(BOM)
         if piece is None:
             self._ended = True
             if last := b"".join(self._tail):
@@ -139,10 +150,12 @@ class Lines:
             first, *others = piece.split(b"\n")
             self._lines.append(b"".join([*self._tail, first]))
             self._tail = [others.pop()]
+            self._tail_bytes = len(self._tail[0])
             self._lines.extend(others)
         else:
             self._tail.append(piece)
-            if sum(map(len, self._tail)) > LONGEST_LINE:
+            self._tail_bytes += len(piece)
+            if self._tail_bytes > LONGEST_LINE:
                 raise BadData(f"a line is longer than {LONGEST_LINE} bytes")
 
     def waits(self) -> bool:
@@ -168,7 +181,8 @@ class Lines:
         while True:
             while self._lines:
                 self.number += 1
-                yield self._lines.popleft().removesuffix(b"\r")
+                line = self._lines.popleft().removesuffix(b"\r")
+                yield line if self.number > 1 else line.removeprefix(BOM)
             if self._ended:
                 return
             if self.waits():
@@ -177,8 +191,24 @@ class Lines:
 
     def texts(self) -> Iterator[str]:
         """Yields the lines as text; raises `BadData` with the byte's offset where one is not UTF-8."""
+        return self.map(lambda line: line)
+
+    def map(self, function: Callable[[str], T]) -> Iterator[T]:
+        """Yields what the function makes of each line's text; its `BadData` gets a place, or skips the line."""
         for line in self:
-            yield self.decode(line)
+            try:
+                result = function(self.decode(line))
+            except BadData as error:
+                self.fault(error)
+            else:
+                yield result
+
+    def fault(self, error: BadData) -> None:
+        """Raise an error of the line last yielded with its place, or count the line as skipped."""
+        error.at(self.name, self.number)
+        if self.on_error == "stop":
+            raise error
+        self.skipped.append(str(error))
 
     def decode(self, line: bytes) -> str:
         """Returns the line last yielded as text."""
@@ -206,8 +236,12 @@ def dumps(value: Any) -> bytes:
     """Returns a value as compact JSON in UTF-8, on one line, without its end."""
     try:
         return orjson.dumps(value)
-    except TypeError:  # an integer of more than 64 bits
+    except TypeError:  # an integer of more than 64 bits, or a depth of more than 254
+        pass
+    try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except RecursionError:
+        raise BadData("a record is nested too deeply to be written") from None
 
 
 class Reader:
@@ -227,7 +261,7 @@ class Reader:
         before_wait: Callable[[], None] = lambda: None,
     ) -> None:
         """Read nothing yet."""
-        self._sources, self._check, self._text = list(sources), checker(schema), text
+        self._sources, self._check, self._text = sources, checker(schema), text
         self._on_error, self._before_wait = on_error, before_wait
         self._lines: Lines | None = None
         self.read = 0
@@ -244,7 +278,8 @@ class Reader:
     def map(self, function: Callable[[Record], T]) -> Iterator[T]:
         """Yields what the function makes of each record; its `BadData` gets file and line, or skips the record."""
         for source in self._sources:
-            self._lines = lines = Lines(source, self._before_wait)
+            lines = Lines(source, self._before_wait, on_error=self._on_error, skipped=self.skipped)
+            self._lines = lines
             is_text = self._text
             for line in lines:
                 if not line or line.isspace():
@@ -255,10 +290,7 @@ class Reader:
                     record = {"text": lines.decode(line)} if is_text else self._record(line)
                     result = function(record)
                 except BadData as error:
-                    error.at(lines.name, lines.number)
-                    if self._on_error == "stop":
-                        raise
-                    self.skipped.append(str(error))
+                    lines.fault(error)
                 else:
                     self.read += 1
                     yield result
@@ -275,13 +307,17 @@ class Reader:
 
 
 def windows(items: Iterable[T], size: int, waits: Callable[[], bool]) -> Iterator[list[T]]:
-    """Yields lists of up to `size` items, shorter where the next item would have to be waited for."""
+    """Yields lists of items, each twice as long as the one before up to `size`, so that the first comes early.
+
+    A list ends where the next item would have to be waited for.
+    """
     window: list[T] = []
+    room = min(64, size)
     for item in items:
         window.append(item)
-        if len(window) >= size or waits():
+        if len(window) >= room or waits():
             yield window
-            window = []
+            window, room = [], min(2 * room, size)
     if window:
         yield window
 

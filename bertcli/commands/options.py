@@ -19,7 +19,7 @@ from bertcli.errors import BadData, CannotCreate, NoInput
 
 if TYPE_CHECKING:
     from bertcli.records import Record
-    from bertcli.stream import Reader, Source, Writer
+    from bertcli.stream import Lines, Reader, Source, Writer
     from bertcli.text.normalize import Casing
     from bertcli.text.wordpiece import WordPiece
 
@@ -51,12 +51,25 @@ class Streams:
         self.files, self.quiet, self.on_error = files or ("-",), quiet, on_error
         self.plain = plain or os.environ.get("BERTCLI_PLAIN", "") not in ("", "0") or sys.stdout.isatty()
         self.force_text = text
-        self._reader: Reader | None = None
+        self.skipped: list[str] = []
         self._writer: Writer | None = None
 
-    def sources(self) -> list[Source]:
-        """Returns the opened input files; raises `NoInput` for the first that cannot be opened."""
-        return [open_input(name) for name in self.files]
+    def sources(self) -> Iterator[Source]:
+        """Returns the input files, each opened when its turn comes: a process can hold only so many open.
+
+        Raises `NoInput` at once for the first that cannot be read.
+        """
+        for name in self.files:
+            if name != "-" and not os.access(name, os.R_OK):
+                open_input(name)  # fails, and says why
+        return map(open_input, self.files)
+
+    def lines(self) -> Iterator[Lines]:
+        """Returns the lines of each input file, for formats that are not records."""
+        from bertcli.stream import Lines
+
+        options = {"on_error": self.on_error, "skipped": self.skipped}
+        return (Lines(source, self._hand_on, **options) for source in self.sources())  # type: ignore[arg-type]
 
     def reader(self, schema: type, *, text: bool = False) -> Reader:
         """Returns the input's records; `text` says that the command also takes plain lines."""
@@ -64,8 +77,9 @@ class Streams:
 
         kind = (True if self.force_text else None) if text else False
         options = {"on_error": self.on_error, "before_wait": self._hand_on}
-        self._reader = Reader(self.sources(), schema, text=kind, **options)  # type: ignore[arg-type]
-        return self._reader
+        reader = Reader(self.sources(), schema, text=kind, **options)  # type: ignore[arg-type]
+        self.skipped = reader.skipped
+        return reader
 
     def _hand_on(self) -> None:
         if self._writer:
@@ -106,8 +120,8 @@ class Streams:
 
     def report_skipped(self) -> None:
         """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""
-        if self._reader and (skipped := self._reader.skipped):
-            click.echo(f"skipped {len(skipped)} bad lines; the first: {skipped[0]}", err=True)
+        if self.skipped:
+            click.echo(f"skipped {len(self.skipped)} bad lines; the first: {self.skipped[0]}", err=True)
 
 
 def unbuffered(file: Any) -> BinaryIO:
@@ -224,8 +238,8 @@ def parse_fates(context: click.Context, parameter: click.Parameter, value: str) 
         shares = ()
     if len(shares) != 3 or min(shares) < 0 or abs(sum(shares) - 100) > 1e-6:
         raise click.BadParameter(f"{value!r} is not three percentages that make 100, as in 80,10,10")
-    mask, random, same = (share / 100 for share in shares)
-    return mask, random, same
+    mask, same, random = (share / 100 for share in shares)
+    return mask, same, random
 
 
 def masking(function: F) -> F:
@@ -246,7 +260,7 @@ def masking(function: F) -> F:
             default="80,10,10",
             show_default=True,
             callback=parse_fates,
-            help="Percentages that become [MASK], a random token, or stay.",
+            help="Percentages that become [MASK], stay the same, or become a random token (Table 8's columns).",
         ),
         click.option("--whole-word", is_flag=True, help="Mask all pieces of a word together."),
     ]

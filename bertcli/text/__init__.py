@@ -1,1 +1,1 @@
-"""What happens to text before any model sees it: cleaning, pieces, pairs, masks. Never torch; randomness handed in."""
+"""What happens to text before a model sees it: pieces, pairs, masks. Never torch; randomness handed in."""

@@ -1,0 +1,49 @@
+"""Where the numbers are computed, and in which precision: applied from outside, so that the model stays plain."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from bertcli.errors import UsageError
+
+# Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
+TOKENS = {"cuda": 32_768, "cpu": 4_096}
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device and the precision of its products."""
+
+    device: torch.device
+    precision: str  # fp32 or bf16
+    max_tokens: int
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Returns the context in which the network runs forward."""
+        if self.precision == "bf16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+    def synchronize(self) -> None:
+        """Wait until everything that was asked of the device is done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None = None) -> Device:
+    """Returns the device asked for: auto is a GPU where there is one, and bf16 where it has that.
+
+    fp32 means fp32: TF32 stays off. Raises `UsageError` where the device is not there.
+    """
+    try:
+        chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(f"--device {device}: {str(error).splitlines()[0]}") from None
+    if precision == "auto":
+        precision = "bf16" if chosen.type == "cuda" and torch.cuda.is_bf16_supported(False) else "fp32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    return Device(chosen, precision, max_tokens or TOKENS.get(chosen.type, TOKENS["cpu"]))

@@ -1,0 +1,59 @@
+"""`log.jsonl`: a line a step, written without making the device wait."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertcli.errors import BertcliError, IOFailed
+from bertcli.records import Record
+from bertcli.stream import dumps
+
+DRAIN_SECONDS = 0.5  # reading a loss waits for the device: seldom enough to cost nothing
+
+
+class Log:
+    """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
+
+    def __init__(self, path: Path, *, append: bool) -> None:
+        """Open the file; an old one is gone unless it is appended to."""
+        self._file = path.open("ab" if append else "wb")
+        self._rows: list[tuple[Record, list[str], Tensor]] = []
+        self._begun = self._drained = time.monotonic()
+
+    def add(self, step: int, losses: dict[str, Tensor], lr: float, tokens: int) -> None:
+        """Keep one step's figures, its losses still on the device."""
+        total = torch.stack(list(losses.values())).sum()
+        named = {"loss": total, **losses}
+        row = {"step": step, "lr": lr, "tokens": tokens, "seconds": round(time.monotonic() - self._begun, 3)}
+        self._rows.append((row, list(named), torch.stack(list(named.values()))))
+
+    def drain(self, *, now: bool = False) -> list[Record]:
+        """Returns the rows not yet written, having written them; an empty list where it is too soon.
+
+        Raises `BertcliError` at the first loss that is not a finite number.
+        """
+        if not self._rows or not (now or time.monotonic() - self._drained > DRAIN_SECONDS):
+            return []
+        figures = torch.stack([losses for _, _, losses in self._rows]).tolist()
+        rows = [_ordered(row, names, losses) for (row, names, _), losses in zip(self._rows, figures, strict=True)]
+        self._rows, self._drained = [], time.monotonic()
+        try:
+            self._file.write(b"".join(dumps(row) + b"\n" for row in rows))
+            self._file.flush()
+        except OSError as error:
+            raise IOFailed(f"{self._file.name}: {error.strerror}") from error
+        for row in rows:
+            if not math.isfinite(row["loss"]):
+                raise BertcliError(f"the loss is {row['loss']} at step {row['step']}; try a lower --lr")
+        return rows
+
+
+def _ordered(row: Record, names: list[str], losses: list[float]) -> Record:
+    figures: dict[str, Any] = {"step": row["step"], **dict(zip(names, losses, strict=True))}
+    return {**figures, **{name: row[name] for name in ("lr", "tokens", "seconds")}}

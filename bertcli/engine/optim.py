@@ -1,0 +1,67 @@
+"""The optimizer and its schedules (section A.2; Google's `optimization.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+
+BETAS, EPSILON, WEIGHT_DECAY, LARGEST_NORM = (0.9, 0.999), 1e-6, 0.01, 1.0
+SCHEDULES = ("linear", "google", "constant")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A learning rate for each step, from 1 to `steps`; `warmup` below 1 is a share of them."""
+
+    peak: float
+    steps: int
+    warmup: float
+    kind: str = "linear"
+
+    def __call__(self, step: int) -> float:
+        """Returns the rate of a step.
+
+        `linear` rises to its peak and falls to zero after the last step. `google` is Google's: its first step has the
+        rate zero, and after the warm-up it falls from the start of training, not from the peak.
+        """
+        warmup = max(1, int(self.warmup * self.steps if self.warmup < 1 else self.warmup))
+        if self.kind == "google":
+            done = step - 1
+            return self.peak * (done / warmup if done < warmup else 1 - done / self.steps)
+        rising = step / warmup
+        falling = (self.steps - step + 1) / max(1, self.steps - warmup) if self.kind == "linear" else 1.0
+        return self.peak * min(1.0, rising, max(0.0, falling))
+
+
+class Optimizer:
+    """AdamW with decay on weights alone, the global gradient norm cut at 1, and a rate for each step."""
+
+    def __init__(self, network: nn.Module, schedule: Schedule, *, bias_correction: bool = True) -> None:
+        """Take the network's parameters; without bias correction it is Google's optimizer."""
+        self.schedule, self.bias_correction = schedule, bias_correction
+        self._parameters = [p for p in network.parameters() if p.requires_grad]
+        # Biases and norms have one dimension; they are not decayed.
+        decayed = [p for p in self._parameters if p.dim() > 1]
+        others = [p for p in self._parameters if p.dim() == 1]
+        groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
+        on_gpu = any(p.is_cuda for p in self._parameters)
+        self.adam = torch.optim.AdamW(groups, lr=schedule.peak, betas=BETAS, eps=EPSILON, fused=on_gpu)
+
+    def step(self, number: int) -> float:
+        """Take step `number`, from 1, with the gradients at hand, and clear them; returns its learning rate."""
+        clip_grad_norm_(self._parameters, LARGEST_NORM)
+        rate = self.schedule(number)
+        for group, decay in zip(self.adam.param_groups, (WEIGHT_DECAY, 0.0), strict=True):
+            group.update(lr=rate) if self.bias_correction else group.update(_uncorrected(rate, decay, number))
+        self.adam.step()
+        self.adam.zero_grad(set_to_none=True)
+        return rate
+
+
+def _uncorrected(rate: float, decay: float, step: int) -> dict[str, float]:
+    """Returns settings under which AdamW's own bias correction cancels out: m / (√v + ε), as Google's code has it."""
+    first, second = 1 - BETAS[0] ** step, (1 - BETAS[1] ** step) ** 0.5
+    return {"lr": rate * first / second, "eps": EPSILON / second, "weight_decay": decay * second / first}

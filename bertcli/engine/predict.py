@@ -1,0 +1,49 @@
+"""The one prediction loop: any task, from records to the same records with an answer, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from bertcli.engine.device import Device
+from bertcli.engine.packing import batches
+from bertcli.model.heads import Network
+from bertcli.records import Record
+from bertcli.stream import windows
+from bertcli.tasks.task import Example, Task
+
+WINDOW = 4096  # records among which lengths are sorted
+
+
+def predict(
+    network: Network,
+    task: Task,
+    encoded: Iterable[tuple[Record, list[Example]]],
+    device: Device,
+    waits: Callable[[], bool] = lambda: False,
+) -> Iterator[Record]:
+    """Yields each record with the task's answer.
+
+    Records gather in windows, within which sequences of like length are computed together; a window ends early where
+    the next record would have to be waited for.
+    """
+    network.eval()
+    for window in windows(encoded, WINDOW, waits):
+        examples = [example for _, own in window for example in own]
+        outputs = iter(_outputs(network, task, examples, device))
+        for record, own in window:
+            yield task.decode(record, own, [next(outputs) for _ in own])
+
+
+@torch.inference_mode()
+def _outputs(network: Network, task: Task, examples: list[Example], device: Device) -> list[Any]:
+    outputs: list[Any] = [None] * len(examples)
+    for group in batches([len(example["ids"]) for example in examples], device.max_tokens):
+        batch = task.collate([examples[index] for index in group]).to(device.device)
+        with device.autocast():
+            answers = task.outputs(network, batch)
+        for index, answer in zip(group, answers, strict=True):
+            outputs[index] = answer
+    return outputs

@@ -1,0 +1,53 @@
+"""Attention within each of the packed sequences: the one place that chooses a kernel."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from bertcli.model.packed import Packed
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
+    """Returns softmax(QKᵀ/√width)V over each token's own sequence: (T, heads, width) from three of that shape.
+
+    `dropout` falls on the probabilities, as in the paper; give 0 outside of training.
+    """
+    if _has_packed_kernel(query):
+        return _packed(query, key, value, packed, dropout)
+    return _grouped(query, key, value, packed, dropout)
+
+
+def _has_packed_kernel(query: Tensor) -> bool:
+    """FlashAttention needs a GPU from Ampere on, half precision, and head widths that are multiples of 8."""
+    return (
+        query.is_cuda
+        and query.dtype in (torch.bfloat16, torch.float16)
+        and query.shape[-1] % 8 == 0
+        and query.shape[-1] <= 256
+        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+        and hasattr(torch.ops.aten, "_flash_attention_forward")
+    )
+
+
+def _packed(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
+    # torch.nn.attention.varlen has no dropout argument; the operator under it has.
+    bounds, longest = packed.boundaries, max(packed.lengths)
+    attended: Tensor = torch.ops.aten._flash_attention_forward(
+        query, key, value, bounds, bounds, longest, longest, dropout, False, False
+    )[0]
+    return attended
+
+
+def _grouped(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
+    groups, places = packed.groups
+    rows = []
+    for group in groups:
+        q, k, v = (
+            x.index_select(0, group.index).view(*group.shape, *x.shape[1:]).transpose(1, 2)
+            for x in (query, key, value)
+        )  # (G, heads, L, width)
+        attended = scaled_dot_product_attention(q, k, v, attn_mask=group.mask, dropout_p=dropout)
+        rows.append(attended.transpose(1, 2).flatten(0, 1))
+    return torch.cat(rows).index_select(0, places)

@@ -1,0 +1,102 @@
+"""The shape of a BERT, under the names of Hugging Face's `config.json`, and the paper's sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from bertcli.errors import BadData, UsageError
+
+ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+
+# layers, width, heads; Google's small models of 2020 and the paper's two (section 3)
+PRESETS = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes, activation and dropout of the network, and the labels of its head in the order of their ids."""
+
+    vocab_size: int
+    num_hidden_layers: int = 12
+    hidden_size: int = 768
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    classifier_dropout: float | None = None
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise `UsageError` where the sizes do not go together."""
+        if self.num_attention_heads < 1 or self.hidden_size % self.num_attention_heads:
+            raise UsageError(
+                f"a width of {self.hidden_size} does not divide into {self.num_attention_heads} attention heads"
+            )
+
+    @property
+    def head_width(self) -> int:
+        """Returns the width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+
+def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
+    """Returns a config with the feed-forward four times as wide as the rest (paper, footnote 3)."""
+    return Config(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        **others,
+    )
+
+
+def from_json(values: dict[str, Any], file: str) -> Config:
+    """Returns the config that a `config.json` holds; raises `BadData` naming the field that is not BERT's."""
+    if (kind := values.get("model_type", "bert")) != "bert":
+        raise BadData(file=file, field="model_type", found=kind, expected="bert")
+    if (position := values.get("position_embedding_type", "absolute")) != "absolute":
+        raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
+    known = {field.name for field in fields(Config)} - {"labels"}
+    given = {name: value for name, value in values.items() if name in known and value is not None}
+    for name, value in given.items():
+        expected = str if name == "hidden_act" else (int, float)
+        if type(value) is bool or not isinstance(value, expected) or (expected is not str and value < 0):
+            raise BadData(file=file, field=name, found=value, expected="a name" if expected is str else "a number")
+    if "vocab_size" not in given:
+        raise BadData(file=file, field="vocab_size", found=None, expected="a number")
+    if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:
+        raise BadData(file=file, field="hidden_act", found=activation, expected=" or ".join(ACTIVATIONS))
+    return Config(**given, labels=_labels(values.get("id2label"), file))
+
+
+def _labels(names: Any, file: str) -> tuple[str, ...]:
+    if not names:
+        return ()
+    try:
+        by_id = {int(number): str(name) for number, name in names.items()}
+        return tuple(by_id[number] for number in range(len(by_id)))
+    except (AttributeError, KeyError, ValueError):
+        raise BadData(file=file, field="id2label", found=names, expected="a name for each id from 0") from None
+
+
+def to_json(config: Config, architecture: str | None, **others: Any) -> dict[str, Any]:
+    """Returns what `config.json` holds; without an architecture no other program takes the folder for its own."""
+    values = {field.name: getattr(config, field.name) for field in fields(Config) if field.name != "labels"}
+    head = {} if architecture is None else {"architectures": [architecture]}
+    if config.labels:
+        values["id2label"] = {str(number): name for number, name in enumerate(config.labels)}
+        values["label2id"] = {name: number for number, name in enumerate(config.labels)}
+    return {**head, "model_type": "bert", **values, "pad_token_id": 0, "dtype": "float32", **others}

@@ -1,0 +1,59 @@
+"""What stands on top of BERT, and the network of both. Shapes: M predicted tokens, V pieces, K classes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bertcli.model.bert import ACTIVATIONS, Bert
+from bertcli.model.config import Config
+
+
+class MaskedLanguageHead(nn.Module):
+    """Scores every piece at a hidden token; its last product is the word embeddings (section 3.1, task 1)."""
+
+    def __init__(self, config: Config) -> None:
+        """Make the transform and the pieces' biases; the decoder is tied, so it is handed in."""
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden: Tensor, words: Tensor) -> Tensor:
+        """Returns logits (M, V) from hidden vectors (M, H) and the word embeddings (V, H)."""
+        return nn.functional.linear(self.norm(self.activation(self.dense(hidden))), words, self.bias)
+
+
+class NextSentenceHead(nn.Linear):
+    """Scores a pooled pair: class 0 is "B follows A", 1 is "B is random" (task 2, and Google's code)."""
+
+    def __init__(self, config: Config) -> None:
+        """Make the product of two rows."""
+        super().__init__(config.hidden_size, 2)
+
+
+class ClassificationHead(nn.Module):
+    """Dropout and one product on the pooled vector: logits (B, K) (section 4.1)."""
+
+    def __init__(self, config: Config) -> None:
+        """Make a row for each label of the config."""
+        super().__init__()
+        given = config.classifier_dropout
+        self.dropout = nn.Dropout(config.hidden_dropout_prob if given is None else given)
+        self.output = nn.Linear(config.hidden_size, len(config.labels))
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """Returns logits (B, K) from pooled vectors (B, H)."""
+        return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
+
+
+class Network(nn.Module):
+    """BERT and the heads of one task, by name."""
+
+    def __init__(self, config: Config, heads: dict[str, nn.Module], *, pooler: bool = True) -> None:
+        """Put the parts together."""
+        super().__init__()
+        self.config = config
+        self.bert = Bert(config, pooler=pooler)
+        self.heads = nn.ModuleDict(heads)

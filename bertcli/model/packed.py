@@ -1,0 +1,80 @@
+"""The one form that the model takes: sequences end to end, with their boundaries.
+
+Shapes, here and in the files after this one: T tokens in all, B sequences, M predicted tokens, H width, V pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+GROUPING = 16  # sequences whose lengths round up to the same multiple of this are padded together
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some sequences of like length, as a rectangle of G rows and L columns."""
+
+    index: Tensor  # (G·L,) the packed token of each place, a padding place repeating its row's last token
+    shape: tuple[int, int]  # G, L
+    mask: Tensor | None  # (G, 1, 1, L) True at tokens; None where no place is padding
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences of token ids end to end."""
+
+    ids: Tensor  # (T,)
+    segments: Tensor  # (T,) 0 or 1
+    positions: Tensor  # (T,) from 0 in each sequence
+    boundaries: Tensor  # (B+1,) int32: where each sequence starts, and T
+    lengths: tuple[int, ...]  # B numbers on the host
+
+    @property
+    def starts(self) -> Tensor:
+        """Returns the index of each sequence's first token, [CLS]: (B,)."""
+        return self.boundaries[:-1].long()
+
+    def to(self, device: torch.device) -> Packed:
+        """Returns the same sequences on a device."""
+        names = ("ids", "segments", "positions", "boundaries")
+        return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in names})
+
+    @cached_property
+    def groups(self) -> tuple[list[Group], Tensor]:
+        """Returns rectangles that hold all the sequences, and for each packed token its place in them: (T,).
+
+        They are for devices without a kernel for packed tokens; made once a batch, used in every layer.
+        """
+        by_size: dict[int, list[int]] = {}
+        for sequence, length in enumerate(self.lengths):
+            by_size.setdefault(-(-length // GROUPING), []).append(sequence)
+        starts = self.boundaries.tolist()
+        groups, places, filled = [], torch.empty(starts[-1], dtype=torch.long), 0
+        for sequences in by_size.values():
+            first = torch.tensor([starts[sequence] for sequence in sequences])[:, None]
+            length = torch.tensor([self.lengths[sequence] for sequence in sequences])[:, None]
+            column = torch.arange(int(length.max()))
+            is_token = column < length
+            index = first + torch.minimum(column, length - 1)
+            places[index[is_token]] = torch.arange(filled, filled + index.numel()).view_as(index)[is_token]
+            filled += index.numel()
+            mask = None if bool(is_token.all()) else is_token[:, None, None].to(self.ids.device)
+            groups.append(Group(index.flatten().to(self.ids.device), (index.shape[0], index.shape[1]), mask))
+        return groups, places.to(self.ids.device)
+
+
+def pack(sequences: Sequence[Sequence[int]], segment_b: Sequence[int | None]) -> Packed:
+    """Returns sequences of token ids end to end; `segment_b` is where segment 1 begins in each, None for nowhere."""
+    lengths = tuple(len(sequence) for sequence in sequences)
+    ids = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
+    positions = torch.cat([torch.arange(length) for length in lengths])
+    boundaries = torch.zeros(len(lengths) + 1, dtype=torch.int32)
+    boundaries[1:] = torch.tensor(lengths).cumsum(0)
+    border = torch.tensor([length if b is None else b for length, b in zip(lengths, segment_b, strict=True)])
+    segments = (positions >= border.repeat_interleave(torch.tensor(lengths))).long()
+    return Packed(ids, segments, positions, boundaries, lengths)

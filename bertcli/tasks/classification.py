@@ -1,0 +1,108 @@
+"""Classification of a text or two (section 4.1, appendix B.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcli.errors import BadData
+from bertcli.metrics import classification as metrics
+from bertcli.model.config import Config
+from bertcli.model.heads import ClassificationHead, Network
+from bertcli.records import Classification as Schema
+from bertcli.records import Record, checker
+from bertcli.tasks.task import Batch, Example, array, packed, sequence
+from bertcli.text.wordpiece import WordPiece
+
+
+class Classification:
+    """Chooses one of the labels; without `labels` they are gathered from the records that are encoded."""
+
+    name = "classification"
+    architecture = "BertForSequenceClassification"
+    pooler = True
+
+    def __init__(self, wordpiece: WordPiece, max_length: int, labels: Sequence[str] = ()) -> None:
+        """Take the labels as known, in the order of their ids, or none."""
+        self.wordpiece, self.max_length = wordpiece, max_length
+        self.is_open = not labels
+        self._ids = {label: number for number, label in enumerate(labels)}
+        self.cut = 0  # texts that were longer than max_length
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Returns the labels: those given, or sorted those seen so far."""
+        return tuple(sorted(self._ids)) if self.is_open else tuple(self._ids)
+
+    # -- encode
+
+    def encode(self, record: Record) -> list[Example]:
+        """Returns the one sequence of a record, cut to the window, and the number of its label (-1 for none)."""
+        checker(Schema)(record)
+        pair = record.get("text_pair")
+        first = self.wordpiece.text_ids(record["text"])
+        second = None if pair is None else self.wordpiece.text_ids(pair)
+        example, cut = sequence(self.wordpiece, first, second, self.max_length)
+        self.cut += cut
+        return [{**example, "label": array([self._number(record.get("label"))])}]
+
+    def _number(self, label: str | None) -> int:
+        if label is None:
+            return -1
+        if self.is_open:
+            return self._ids.setdefault(label, len(self._ids))
+        if label not in self._ids:
+            raise BadData(field="label", found=label, expected=f"one of {', '.join(self._ids)}")
+        return self._ids[label]
+
+    def at_epoch(self, example: Example, epoch: int) -> Example:
+        """Returns the example itself: it is the same in every epoch."""
+        return example
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Returns a batch whose targets are the ids of its labels: (B,)."""
+        order = {label: number for number, label in enumerate(self.labels)}
+        ids = [*(order[label] for label in self._ids), -1]  # by order of sight, which is what encode wrote
+        labels = torch.tensor([ids[int(example["label"][0])] for example in examples])
+        return Batch(packed(examples), {"labels": labels}, {"loss": int((labels >= 0).sum())})
+
+    # -- head
+
+    def heads(self, config: Config) -> dict[str, nn.Module]:
+        """Returns one product over the pooled vector."""
+        return {"classification": ClassificationHead(config)}
+
+    def logits(self, network: Network, batch: Batch) -> Tensor:
+        """Returns a score for each label: (B, K)."""
+        bert = network.bert
+        scores: Tensor = network.heads["classification"](bert.pool(bert(batch.packed), batch.packed))
+        return scores.float()
+
+    # -- loss
+
+    def losses(self, network: Network, batch: Batch) -> dict[str, Tensor]:
+        """Returns the cross-entropy, summed over the records that have a label."""
+        targets = batch.targets["labels"]
+        loss = functional.cross_entropy(self.logits(network, batch), targets, ignore_index=-1, reduction="sum")
+        return {"loss": loss}
+
+    # -- decode
+
+    def outputs(self, network: Network, batch: Batch) -> list[list[float]]:
+        """Returns each example's probabilities."""
+        probabilities: list[list[float]] = self.logits(network, batch).softmax(-1).tolist()
+        return probabilities
+
+    def decode(self, record: Record, examples: list[Example], outputs: list[list[float]]) -> Record:
+        """Returns the record with the likeliest label and the probability of each."""
+        (probabilities,) = outputs
+        named = dict(zip(self.labels, probabilities, strict=True))
+        return {**record, "prediction": max(named, key=named.__getitem__), "details": {"probabilities": named}}
+
+    def score(self, records: Iterable[Record]) -> dict[str, Any]:
+        """Returns accuracy and its kin."""
+        return metrics.score(records)

@@ -1,0 +1,208 @@
+"""The masked language model and next-sentence prediction (section 3.1), in training and in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcli.errors import BadData
+from bertcli.metrics import pretraining as metrics
+from bertcli.model.config import Config
+from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
+from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
+from bertcli.tasks.task import Batch, Example, array, packed, sequence
+from bertcli.text.mask import MaskRule, groups, mask, replacements
+from bertcli.text.wordpiece import WordPiece
+
+OBJECTIVES = {"mlm+nsp": "BertForPreTraining", "mlm": "BertForMaskedLM"}
+
+
+class Pretraining:
+    """Finds hidden tokens and tells whether B follows A; under the objective `mlm` it does only the first."""
+
+    name = "pretraining"
+
+    def __init__(
+        self,
+        wordpiece: WordPiece,
+        max_length: int,
+        *,
+        objective: str = "mlm+nsp",
+        rule: MaskRule = MaskRule(),
+        seed: int = 0,
+        top_k: int = 1,
+        training: bool = True,
+    ) -> None:
+        """Take how to mask pairs that come without masks, and how many pieces to name for each hidden one."""
+        self.wordpiece, self.max_length, self.objective = wordpiece, max_length, objective
+        self.rule, self.seed, self.top_k, self.training = rule, seed, top_k, training
+        self.architecture = OBJECTIVES[objective]
+        self.pooler = self.has_nsp = objective == "mlm+nsp"
+        self._replacements = replacements(wordpiece.pieces)
+        self._read = 0
+
+    # -- encode
+
+    def encode(self, record: Record) -> list[Example]:
+        """Returns the one sequence of a pair, a masked pair, or (in use only) of a text or two with `[MASK]`."""
+        if record.get("tokens") is not None or self.training:
+            example = self._encode_pair(record)
+        else:
+            example = self._encode_text(record)
+        length = len(example["ids"])
+        if length > self.max_length:
+            raise BadData(f"{length} tokens are more than the model's {self.max_length}", field="tokens")
+        return [example]
+
+    def _encode_pair(self, record: Record) -> Example:
+        is_masked = record.get("masked_positions") is not None
+        checker(MaskedPair if is_masked else Pair)(record)
+        ids = self.wordpiece.ids_of(record["tokens"])
+        border, is_next = record.get("segment_b"), record.get("is_next")
+        if border is not None and not 0 < border < len(ids):
+            raise BadData(field="segment_b", found=border, expected="the index of a token")
+        if self.training and self.has_nsp and is_next is None:
+            expected = "true or false for next-sentence prediction (else --objective mlm)"
+            raise BadData(field="is_next", found=None, expected=expected)
+        if is_masked:
+            positions, originals = self._masks(record, len(ids))
+        else:  # in use, what is written as hidden; in training, what `at_epoch` will hide
+            positions = [] if self.training else [place for place, id in enumerate(ids) if id == self.wordpiece.mask]
+            originals = [-1] * len(positions)
+        identity = "" if is_masked else key(record, self._read)
+        self._read += 1
+        return {
+            "ids": array(ids),
+            "segment_b": array([-1 if border is None else border]),
+            "is_next": array([-1 if is_next is None else is_next]),
+            "masked_positions": array(positions),
+            "masked_ids": array(originals),
+            "word_starts": array(record.get("word_starts") or [] if self.rule.whole_word else []),
+            "key": np.frombuffer(identity.encode(), dtype=np.uint8),
+        }
+
+    def _masks(self, record: Record, length: int) -> tuple[list[int], list[int]]:
+        positions, originals = record["masked_positions"], self.wordpiece.ids_of(record["masked_tokens"], "masked_tokens")
+        if len(positions) != len(originals):
+            raise BadData(field="masked_tokens", found=originals, expected=f"{len(positions)} of them, one a position")
+        for position in positions:
+            if not 0 <= position < length:
+                raise BadData(field="masked_positions", found=position, expected=f"indices below {length}")
+        return positions, originals
+
+    def _encode_text(self, record: Record) -> Example:
+        checker(Words)(record)
+        words, pair = record.get("words"), record.get("text_pair")
+        text = record["text"] if words is None else " ".join(words)
+        first, second = (
+            None if part is None else self.wordpiece.encode(part, mask_is_special=True).ids for part in (text, pair)
+        )
+        example, _ = sequence(self.wordpiece, first or [], second, len(first or []) + len(second or []) + 3)
+        hidden = np.flatnonzero(example["ids"] == self.wordpiece.mask)
+        return {
+            **example,
+            "is_next": array([-1]),
+            "masked_positions": array(hidden),
+            "masked_ids": array([-1] * len(hidden)),
+        }
+
+    def at_epoch(self, example: Example, epoch: int) -> Example:
+        """Returns the example with its own masks, or with fresh ones where it came without."""
+        if not len(example["key"]):
+            return example
+        ids = example["ids"].tolist()
+        starts = example["word_starts"].tolist() or None
+        tokens = [self.wordpiece.pieces[id] for id in ids]
+        rng = randomness(self.seed, epoch, example["key"].tobytes().decode())
+        places = groups(tokens, starts, self.rule.whole_word)
+        hidden, positions, originals = mask(ids, places, self.rule, rng, self.wordpiece.mask, self._replacements)
+        return {**example, "ids": array(hidden), "masked_positions": array(positions), "masked_ids": array(originals)}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Returns a batch with `positions` of hidden tokens among all (M,), their `ids` (M,), `random` (B,).
+
+        An id is -1 where the truth is not known; `random` is 1 where B is random, 0 where it follows, else -1.
+        """
+        batch = packed(examples)
+        starts = batch.boundaries.tolist()
+        positions = [example["masked_positions"] + start for example, start in zip(examples, starts, strict=False)]
+        ids = torch.from_numpy(np.concatenate([example["masked_ids"] for example in examples])).long()
+        is_next = torch.tensor([int(example["is_next"][0]) for example in examples])
+        random = torch.where(is_next < 0, -1, 1 - is_next)
+        targets = {"positions": torch.from_numpy(np.concatenate(positions)).long(), "ids": ids, "random": random}
+        counts = {"mlm_loss": len(ids)} | ({"nsp_loss": int((random >= 0).sum())} if self.has_nsp else {})
+        return Batch(batch, targets, counts)
+
+    # -- head
+
+    def heads(self, config: Config) -> dict[str, nn.Module]:
+        """Returns the heads of the objective."""
+        mlm: dict[str, nn.Module] = {"mlm": MaskedLanguageHead(config)}
+        return {**mlm, "nsp": NextSentenceHead(config)} if self.has_nsp else mlm
+
+    def logits(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Returns scores of every piece at each hidden token (M, V), and of the two classes of each pair (B, 2)."""
+        bert = network.bert
+        hidden = bert(batch.packed)
+        masked = hidden.index_select(0, batch.targets["positions"])
+        pieces = network.heads["mlm"](masked, bert.embeddings.word.weight).float()
+        if not self.has_nsp:
+            return pieces, None
+        return pieces, network.heads["nsp"](bert.pool(hidden, batch.packed)).float()
+
+    # -- loss
+
+    def losses(self, network: Network, batch: Batch) -> dict[str, Tensor]:
+        """Returns the two cross-entropies, summed over hidden tokens and over pairs."""
+        pieces, classes = self.logits(network, batch)
+        losses = {"mlm_loss": functional.cross_entropy(pieces, batch.targets["ids"], reduction="sum")}
+        if classes is not None:
+            random = batch.targets["random"]
+            losses["nsp_loss"] = functional.cross_entropy(classes, random, ignore_index=-1, reduction="sum")
+        return losses
+
+    # -- decode
+
+    def outputs(self, network: Network, batch: Batch) -> list[dict[str, Any]]:
+        """Returns for each example the best pieces, their probabilities, the losses, and P(B follows A)."""
+        pieces, classes = self.logits(network, batch)
+        log_probabilities = pieces.log_softmax(-1)
+        best = log_probabilities.topk(min(self.top_k, pieces.shape[-1]))
+        truth = batch.targets["ids"].clamp(min=0)
+        losses = -log_probabilities.gather(-1, truth[:, None])[:, 0].cpu()
+        follows = None if classes is None else classes.softmax(-1)[:, 0].tolist()
+        probabilities, tokens = best.values.exp().cpu(), best.indices.cpu()
+        starts = torch.from_numpy(np.searchsorted(batch.targets["positions"].cpu(), batch.packed.boundaries.cpu()))
+        return [
+            {
+                "tokens": tokens[start:end].tolist(),
+                "probabilities": probabilities[start:end].tolist(),
+                "losses": losses[start:end].tolist(),
+                "is_next_probability": None if follows is None else follows[number],
+            }
+            for number, (start, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+        ]
+
+    def decode(self, record: Record, examples: list[Example], outputs: list[dict[str, Any]]) -> Record:
+        """Returns the record with the likeliest pieces for each hidden token, and what the losses and NSP say."""
+        (example,), (output,) = examples, outputs
+        pieces = self.wordpiece.pieces
+        prediction = [
+            [{"token": pieces[id], "probability": p} for id, p in zip(ids, probabilities, strict=True)]
+            for ids, probabilities in zip(output["tokens"], output["probabilities"], strict=True)
+        ]
+        details: dict[str, Any] = {}
+        if example["segment_b"][0] >= 0 and output["is_next_probability"] is not None:
+            details["is_next_probability"] = output["is_next_probability"]
+        if len(output["losses"]) and example["masked_ids"].min() >= 0:
+            details["loss"] = sum(output["losses"]) / len(output["losses"])
+        return {**record, "prediction": prediction, "details": details}
+
+    def score(self, records: Iterable[Record]) -> dict[str, Any]:
+        """Returns MLM loss, perplexity and accuracy, and NSP accuracy."""
+        return metrics.score(records)

@@ -1,0 +1,95 @@
+"""BERT's normaliser, and which of its switches a vocabulary was made with.
+
+The rules themselves - what is white space, a control character, an accent, punctuation - are those of
+`tokenizers`, which is asked wherever a text is not plain ASCII.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+from bertcli.errors import BadData
+from bertcli.folder import SPECIAL, Casing
+
+_UNUSED = re.compile(r"\[unused\d+\]")
+
+
+# The words of printable ASCII: BERT's punctuation is all of ASCII's, each a word of its own.
+ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[!-/:-@\[-`{-~]")
+
+
+def is_unused(piece: str) -> bool:
+    """Returns whether a piece is a placeholder of Google's vocabularies, `[unused0]` and so on."""
+    return piece.startswith("[unused") and _UNUSED.fullmatch(piece) is not None
+
+
+def normalizer(casing: Casing, *, clean: bool = True) -> Any:
+    """Returns the normaliser of `tokenizers`; without `clean`, control characters and white space stay."""
+    from tokenizers.normalizers import BertNormalizer
+
+    return BertNormalizer(
+        clean_text=clean,
+        handle_chinese_chars=casing.split_cjk,
+        strip_accents=casing.strip_accents,
+        lowercase=casing.lowercase,
+    )
+
+
+def splitter(casing: Casing) -> Callable[[str], list[str]]:
+    """Returns the function that cuts a text into BERT's normalised words, punctuation among them."""
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    normalize, cut = normalizer(casing).normalize_str, BertPreTokenizer().pre_tokenize_str
+
+    def split(text: str) -> list[str]:
+        if text.isascii() and text.isprintable():
+            return ASCII_WORD.findall(text.lower() if casing.lowercase else text)
+        return [word for word, _ in cut(normalize(text))]
+
+    return split
+
+
+def first_changed(pieces: Iterable[str], casing: Casing) -> str | None:
+    """Returns the first piece that the casing would change, so that no text could give it; None if all stay.
+
+    Special and unused pieces are exempt.
+    """
+    own = [piece for piece in pieces if piece not in SPECIAL and not is_unused(piece)]
+    # One call for all: no rule of case, accents or Chinese characters reaches over a line's end.
+    whole = "\n".join(piece.removeprefix("##") for piece in own)
+    bodies = normalizer(casing, clean=False).normalize_str(whole).split("\n")
+    after = (body.strip(" ") for body in bodies) if casing.split_cjk else iter(bodies)
+    return next(
+        (piece for piece, body in zip(own, after, strict=True) if piece.removeprefix("##") != body), None
+    )
+
+
+def infer_casing(
+    pieces: Iterable[str],
+    *,
+    lowercase: bool | None = None,
+    strip_accents: bool | None = None,
+    split_cjk: bool | None = None,
+) -> Casing:
+    """Returns the strictest casing with the given switches under which every piece stays itself.
+
+    Raises `BadData` naming a piece that the given switches change in any case.
+    """
+    pieces = list(pieces)
+    choices = [[True, False] if given is None else [given] for given in (split_cjk, lowercase, strip_accents)]
+    changed = None
+    for split, lower, strip in product(*choices):
+        casing = Casing(lower, strip, split)
+        if (changed := first_changed(pieces, casing)) is None:
+            return casing
+    raise would_change(changed, casing)
+
+
+def would_change(piece: str | None, casing: Casing) -> BadData:
+    """Returns the error for switches that do not fit a vocabulary."""
+    return BadData(
+        f"the piece {piece!r} would never be made with {casing}: the vocabulary has another casing"
+    )

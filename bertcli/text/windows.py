@@ -1,0 +1,35 @@
+"""Overlapping windows over a text longer than the model, and where each token is read: index arithmetic."""
+
+from __future__ import annotations
+
+
+def windows(length: int, room: int, stride: int) -> list[tuple[int, int]]:
+    """Returns (start, end) of windows of at most `room` tokens that cover 0…length, `stride` tokens apart.
+
+    The last one ends at `length`; nothing gives no window. A stride over `room` counts as `room`, so that no
+    token is lost. Raises `ValueError` where room or stride is below 1. Source: Google's `run_squad.py`.
+    """
+    if room < 1 or stride < 1:
+        raise ValueError(f"a window of {room} tokens with a stride of {stride}")
+    spans = []
+    start = end = 0
+    while end < length:
+        end = min(start + room, length)
+        spans.append((start, end))
+        start += min(stride, room)
+    return spans
+
+
+def best_window(windows: list[tuple[int, int]], length: int) -> list[int]:
+    """Returns for each of `length` tokens the index of the window in which it has the most context.
+
+    Context is the shorter side's, and a hundredth of the window's length decides between equals (Google's
+    `_check_is_max_context`); of windows that are still equal the first is taken.
+    """
+    best, scores = [0] * length, [-1] * length
+    for index, (start, end) in enumerate(windows):
+        for token in range(start, end):
+            score = 100 * min(token - start, end - 1 - token) + end - start
+            if score > scores[token]:
+                best[token], scores[token] = index, score
+    return best

@@ -1,0 +1,136 @@
+"""Tensors in and out of a model folder as safetensors, whole or sharded. Every tensor that is needed is found, or named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from bertcli import folder
+from bertcli.errors import BadData, NoInput
+from bertcli.model.config import Config, from_json, to_json
+from bertcli.model.heads import Network
+from bertcli.text.wordpiece import WordPiece
+from bertcli.weights.keys import ENCODER_LAYER, canonical, theirs
+
+FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model folder opened, its weights not yet read."""
+
+    path: Path
+    config: Config
+    architecture: str | None
+    wordpiece: WordPiece
+    max_length: int  # tokens a sequence, specials included
+    notes: dict[str, Any]  # bertcli.json
+
+
+def open_folder(path: Path) -> ModelFolder:
+    """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
+    values = folder.read_json(path / "config.json")
+    config = from_json(values, str(path / "config.json"))
+    wordpiece, _ = WordPiece.open(folder.vocabulary_file(path))
+    if len(wordpiece.pieces) > config.vocab_size:
+        problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
+        raise BadData(problem, file=str(folder.vocabulary_file(path)))
+    architecture = next(iter(values.get("architectures") or []), None)
+    longest = folder.read_max_length(path)
+    max_length = min(longest or config.max_position_embeddings, config.max_position_embeddings)
+    return ModelFolder(path, config, architecture, wordpiece, max_length, folder.read_notes(path))
+
+
+def save_folder(
+    path: Path, network: Network, architecture: str | None, wordpiece: WordPiece, max_length: int, notes: dict[str, Any]
+) -> None:
+    """Write a whole model folder, the weights first and `config.json`, by which it is known, last."""
+    path.mkdir(parents=True, exist_ok=True)
+    save(path, network)
+    folder.write_tokenizer(path, wordpiece.pieces, wordpiece.casing, max_length)
+    folder.write_json(path / "bertcli.json", notes)
+    folder.write_json(path / "config.json", to_json(network.config, architecture, pad_token_id=wordpiece.pad))
+
+
+def load(path: Path, network: Network, *, fresh: tuple[str, ...] = ()) -> list[str]:
+    """Fill a network with a folder's weights; returns the names of the parts left as they were.
+
+    Only parts whose names begin with one of `fresh` (a new head, and with it the pooler) may stay unfilled. Raises
+    `BadData` listing the tensors that are missing, of another shape, or of layers that the config does not have.
+    """
+    found = _locations(path)
+    wanted = {ours: theirs(ours) for ours in network.state_dict()}
+    absent = [ours for ours, names in wanted.items() if any(name not in found for name in names)]
+    if missing := [name for ours in absent if not ours.startswith(fresh) for name in wanted[ours]]:
+        raise BadData(f"weights are missing: {_listed(missing)}", file=str(path))
+    layers = network.config.num_hidden_layers
+    surplus = [name for name in found if (layer := ENCODER_LAYER.match(name)) and int(layer[1]) >= layers]
+    if surplus:
+        raise BadData(f"{_listed(surplus)}: the config has {layers} layers only", file=str(path))
+    filled = {ours: names for ours, names in wanted.items() if ours not in absent}
+    network.load_state_dict(_read(found, filled, network), strict=False)
+    return absent
+
+
+def _locations(path: Path) -> dict[str, tuple[Path, str]]:
+    """Returns where each tensor is, by its canonical name: a file, and its name there."""
+    if (path / FILE).exists():
+        files = [path / FILE]
+    elif (path / INDEX).exists():
+        names = folder.read_json(path / INDEX).get("weight_map")
+        if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
+            raise BadData(file=str(path / INDEX), field="weight_map", found=names, expected="names of files beside it")
+        files = [path / name for name in sorted(set(names.values()))]
+    else:
+        raise NoInput(f"{path}: no {FILE}")
+    places = {}
+    for file in files:
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                places.update({canonical(name): (file, name) for name in tensors.keys()})  # noqa: SIM118  # no mapping
+        except FileNotFoundError:
+            raise NoInput(f"{file}: No such file or directory") from None
+        except (SafetensorError, OSError) as error:
+            raise BadData(f"not a whole safetensors file ({error})", file=str(file)) from None
+    return places
+
+
+def _read(
+    found: dict[str, tuple[Path, str]], filled: dict[str, tuple[str, ...]], network: Network
+) -> dict[str, Tensor]:
+    shapes = {ours: tensor.shape for ours, tensor in network.state_dict().items()}
+    state, files = {}, {}
+    for ours, names in filled.items():
+        parts = []
+        for name in names:
+            file, spelled = found[name]
+            files.setdefault(file, safe_open(file, framework="pt"))
+            parts.append(files[file].get_tensor(spelled))
+        tensor = torch.cat(parts) if len(parts) > 1 else parts[0]
+        if tensor.shape != shapes[ours]:
+            problem = f"{_listed(list(names))}: found {list(tensor.shape)}, the config asks for {list(shapes[ours])}"
+            raise BadData(problem, file=str(found[names[0]][0]))
+        state[ours] = tensor.float()
+    return state
+
+
+def _listed(names: list[str], limit: int = 8) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def save(path: Path, network: Network) -> None:
+    """Write a network's weights in float32, tied ones once, as transformers names them; whole or not at all."""
+    tensors = {}
+    for ours, tensor in network.state_dict().items():
+        names = theirs(ours)
+        parts = tensor.detach().float().cpu().chunk(len(names))
+        tensors.update({name: part.contiguous() for name, part in zip(names, parts, strict=True)})
+    with folder.replacing(path / FILE) as temporary:
+        save_file(tensors, temporary, metadata={"format": "pt"})
