@@ -122,7 +122,11 @@ def read_casing(folder: Path) -> Casing | None:
     if "do_lower_case" not in config:
         return None
     lowercase, strip = bool(config["do_lower_case"]), config.get("strip_accents")
-    return Casing(lowercase, lowercase if strip is None else bool(strip), bool(config.get("tokenize_chinese_chars", True)))
+    return Casing(
+        lowercase,
+        lowercase if strip is None else bool(strip),
+        bool(config.get("tokenize_chinese_chars", True)),
+    )
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
@@ -136,9 +140,16 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())  # some libraries make files that nobody else can read
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
@@ -147,24 +158,24 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def holds_model(folder: Path) -> bool:
-    """Returns whether a folder holds a model, or the checkpoint of one in the making."""
-    return any((folder / name).exists() for name in ("config.json", "model.safetensors", "checkpoint"))
+MADE_BY_TRAINING = ("checkpoint", "steps", "log.jsonl", "config.json", "model.safetensors", "bertcli.json")
 
 
-def create(folder: Path, *, force: bool) -> None:
-    """Make an output folder; with `force` an old model in it goes. Raises `CannotCreate`."""
-    if holds_model(folder) and not force:
-        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it)")
+def create(folder: Path, *, force: bool, resume: bool) -> None:
+    """Make an output folder; with `force` an old model in it goes, with `resume` it stays. Raises `CannotCreate`."""
+    if not (force or resume) and any((folder / name).exists() for name in MADE_BY_TRAINING):
+        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it, --resume goes on with it)")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for path in [folder / name for name in MADE_BY_TRAINING] if force else []:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     except OSError as error:
         raise CannotCreate(f"{folder}: {error.strerror}") from error
-    if force:
-        for name in ("checkpoint", "steps"):
-            shutil.rmtree(folder / name, ignore_errors=True)
-        for name in ("log.jsonl", "config.json", "model.safetensors", "bertcli.json"):
-            (folder / name).unlink(missing_ok=True)
+
+
+def is_finished(folder: Path) -> bool:
+    """Returns whether training ran to its last step there: a model stands, and no checkpoint waits to be resumed."""
+    return (folder / "config.json").exists() and not (folder / "checkpoint").exists()
 
 
 def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length: int) -> None:
@@ -173,7 +184,7 @@ def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length:
 
     with replacing(folder / "vocab.txt") as temporary:
         temporary.write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
-    ids = {piece: id for id, piece in enumerate(pieces)}
+    ids = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=100))
     tokenizer.add_special_tokens(list(SPECIAL))
     tokenizer.normalizer = normalizers.BertNormalizer(

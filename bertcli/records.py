@@ -148,6 +148,11 @@ def key(record: Record, index: int) -> str:
     return f"#{index}" if identity is None else json.dumps(identity, sort_keys=True)
 
 
+def as_text(identity: Any) -> str:
+    """Returns an id as a string: itself if it is one, else its JSON."""
+    return identity if isinstance(identity, str) else json.dumps(identity)
+
+
 def randomness(seed: int, epoch: int, key: str) -> random.Random:
     """Returns the random numbers of one record in one epoch (or copy), the same on every machine and version.
 

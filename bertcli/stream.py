@@ -46,8 +46,11 @@ class Source(NamedTuple):
 class _Decoder(Protocol):
     """What zstandard's and zlib's decompression objects share."""
 
-    eof: bool
-    unused_data: bytes
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
 
     def decompress(self, data: bytes, /) -> bytes: ...
 

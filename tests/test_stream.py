@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 import zstandard
-from conftest import Result, decompressed, environment
+from program import Result, decompressed, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""The options that several commands share, each declared once, and a command's standard input and output.
+"""The options that several commands share, each declared once.
 
 A long option has one meaning everywhere. Options that belong together arrive as one object.
 """
@@ -6,22 +6,20 @@ A long option has one meaning everywhere. Options that belong together arrive as
 from __future__ import annotations
 
 import functools
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from bertcli.errors import BadData, CannotCreate, NoInput
+from bertcli.commands.streams import Streams
 
 if TYPE_CHECKING:
-    from bertcli.records import Record
-    from bertcli.stream import Lines, Reader, Source, Writer
-    from bertcli.text.normalize import Casing
+    from bertcli.engine.device import Device
+    from bertcli.tasks.task import Task
     from bertcli.text.wordpiece import WordPiece
+    from bertcli.weights.safetensors import ModelFolder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,106 +38,9 @@ def command(name: str, **kwargs: Any) -> Callable[[Callable[..., Any]], click.Co
     return click.command(name, cls=Command, context_settings={"help_option_names": ["-h", "--help"]}, **kwargs)
 
 
-# -- input and output -----------------------------------------------------------------------------------------------
-
-
-class Streams:
-    """The input files (or stdin), stdout and stderr of one command, and how it was told to treat them."""
-
-    def __init__(self, files: tuple[str, ...], *, plain: bool, quiet: bool, on_error: str, text: bool) -> None:
-        """Open nothing yet."""
-        self.files, self.quiet, self.on_error = files or ("-",), quiet, on_error
-        self.plain = plain or os.environ.get("BERTCLI_PLAIN", "") not in ("", "0") or sys.stdout.isatty()
-        self.force_text = text
-        self.skipped: list[str] = []
-        self._writer: Writer | None = None
-
-    def sources(self) -> Iterator[Source]:
-        """Returns the input files, each opened when its turn comes: a process can hold only so many open.
-
-        Raises `NoInput` at once for the first that cannot be read.
-        """
-        for name in self.files:
-            if name != "-" and not os.access(name, os.R_OK):
-                open_input(name)  # fails, and says why
-        return map(open_input, self.files)
-
-    def lines(self) -> Iterator[Lines]:
-        """Returns the lines of each input file, for formats that are not records."""
-        from bertcli.stream import Lines
-
-        options = {"on_error": self.on_error, "skipped": self.skipped}
-        return (Lines(source, self._hand_on, **options) for source in self.sources())  # type: ignore[arg-type]
-
-    def reader(self, schema: type, *, text: bool = False) -> Reader:
-        """Returns the input's records; `text` says that the command also takes plain lines."""
-        from bertcli.stream import Reader
-
-        kind = (True if self.force_text else None) if text else False
-        options = {"on_error": self.on_error, "before_wait": self._hand_on}
-        reader = Reader(self.sources(), schema, text=kind, **options)  # type: ignore[arg-type]
-        self.skipped = reader.skipped
-        return reader
-
-    def _hand_on(self) -> None:
-        if self._writer:
-            self._writer.flush()
-
-    @contextmanager
-    def writer(self) -> Iterator[Writer]:
-        """Gives stdout as a stream of records; says at the end how many bad lines were passed over."""
-        from bertcli.stream import Writer
-
-        with Writer(unbuffered(sys.stdout.buffer), plain=self.plain) as self._writer:
-            yield self._writer
-        self.report_skipped()
-
-    def filter(self, schema: type, function: Callable[[Record], Record], *, text: bool = False) -> None:
-        """Write what the function makes of each record."""
-        reader = self.reader(schema, text=text)
-        with self.writer() as out:
-            for record in reader.map(function):
-                out.write(record)
-
-    def write_plain(self, data: bytes) -> None:
-        """Write bytes to stdout as they are."""
-        from bertcli.stream import write_all
-
-        write_all(unbuffered(sys.stdout.buffer), data)
-
-    def write_result(self, result: Record) -> None:
-        """Write one plain JSON line, the result of a command that does not produce a stream."""
-        from bertcli.stream import dumps
-
-        self.write_plain(dumps(result) + b"\n")
-
-    def note(self, message: str) -> None:
-        """Write one line to stderr, unless `--quiet`."""
-        if not self.quiet:
-            click.echo(message, err=True)
-
-    def report_skipped(self) -> None:
-        """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""
-        if self.skipped:
-            click.echo(f"skipped {len(self.skipped)} bad lines; the first: {self.skipped[0]}", err=True)
-
-
-def unbuffered(file: Any) -> BinaryIO:
-    """Returns the raw file under Python's buffer, or the file itself where there is none (tests)."""
-    raw: BinaryIO = getattr(file, "raw", file)
-    return raw
-
-
-def open_input(name: str) -> Source:
-    """Returns one opened input, `-` being stdin."""
-    from bertcli.stream import Source
-
-    if name == "-":
-        return Source(unbuffered(sys.stdin.buffer), "<stdin>")
-    try:
-        return Source(open(name, "rb", buffering=0), name)  # noqa: SIM115  # closed with the process
-    except OSError as error:
-        raise NoInput(f"{name}: {error.strerror}") from error
+def applied(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Returns one decorator for several, to be read from top to bottom like a stack of them."""
+    return lambda function: functools.reduce(lambda inner, decorator: decorator(inner), reversed(decorators), function)
 
 
 def inputs(metavar: str, *, text: bool = False) -> Callable[[F], F]:
@@ -163,8 +64,10 @@ def inputs(metavar: str, *, text: bool = False) -> Callable[[F], F]:
             on_error,
         ]
         if text:
-            decorators.append(click.option("--text", is_flag=True, help="Take every input as plain text, even if it begins with '{'."))
-        return functools.reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), with_streams)  # type: ignore[return-value]
+            decorators.append(
+                click.option("--text", is_flag=True, help="Take every input as plain text, even if it begins with '{'.")
+            )
+        return applied(*decorators)(with_streams)  # type: ignore[return-value]
 
     return decorate
 
@@ -188,14 +91,11 @@ seed = click.option(
 # -- vocabulary -----------------------------------------------------------------------------------------------------
 
 
-def casing(function: F) -> F:
-    """Adds the three switches of BERT's normaliser."""
-    switches = [
-        click.option("--cased/--uncased", default=None, help="Keep letters as they are, or lower-case them."),
-        click.option("--strip-accents/--no-strip-accents", default=None, help="Remove combining marks."),
-        click.option("--split-cjk/--no-split-cjk", default=None, help="Make every Chinese character a word."),
-    ]
-    return functools.reduce(lambda wrapped, switch: switch(wrapped), reversed(switches), function)
+casing = applied(
+    click.option("--cased/--uncased", default=None, help="Keep letters as they are, or lower-case them."),
+    click.option("--strip-accents/--no-strip-accents", default=None, help="Remove combining marks."),
+    click.option("--split-cjk/--no-split-cjk", default=None, help="Make every Chinese character a word."),
+)
 
 
 def vocabulary(function: F) -> F:
@@ -203,8 +103,15 @@ def vocabulary(function: F) -> F:
 
     @functools.wraps(function)
     def with_wordpiece(*args: Any, vocab: str, cased: bool | None, **kwargs: Any) -> Any:
+        from bertcli.folder import vocabulary_file
+
         given = (cased, kwargs.pop("strip_accents"), kwargs.pop("split_cjk"))
-        return function(*args, wordpiece=open_wordpiece(Path(vocab), *given), **kwargs)
+        is_default = click.get_current_context().get_parameter_source("vocab") is ParameterSource.DEFAULT
+        start = kwargs.get("start")  # a model to begin from has its own vocabulary
+        path = vocabulary_file(start) if start and is_default else Path(vocab)
+        wordpiece, origin = open_wordpiece(path, *given)
+        kwargs["streams"].note(f"{path}: {wordpiece.casing} ({origin})")
+        return function(*args, wordpiece=wordpiece, **kwargs)
 
     option = click.option(
         "-v",
@@ -218,13 +125,13 @@ def vocabulary(function: F) -> F:
     return option(casing(with_wordpiece))  # type: ignore[return-value]
 
 
-def open_wordpiece(path: Path, cased: bool | None, strip_accents: bool | None, split_cjk: bool | None) -> WordPiece:
-    """Returns the tokenizer of a vocabulary file; stderr says which casing it was taken to have."""
+def open_wordpiece(
+    path: Path, cased: bool | None, strip_accents: bool | None, split_cjk: bool | None
+) -> tuple[WordPiece, str]:
+    """Returns the tokenizer of a vocabulary file, and where its casing was found."""
     from bertcli.text.wordpiece import WordPiece
 
-    wordpiece, origin = WordPiece.open(path, cased=cased, strip_accents=strip_accents, split_cjk=split_cjk)
-    click.echo(f"{path}: {wordpiece.casing} ({origin})", err=True)
-    return wordpiece
+    return WordPiece.open(path, cased=cased, strip_accents=strip_accents, split_cjk=split_cjk)
 
 
 # -- masks ----------------------------------------------------------------------------------------------------------
@@ -264,4 +171,71 @@ def masking(function: F) -> F:
         ),
         click.option("--whole-word", is_flag=True, help="Mask all pieces of a word together."),
     ]
-    return functools.reduce(lambda wrapped, decorator: decorator(wrapped), reversed(decorators), with_rule)  # type: ignore[return-value]
+    return applied(*decorators)(with_rule)  # type: ignore[return-value]
+
+
+# -- models ---------------------------------------------------------------------------------------------------------
+
+model = click.option(
+    "-m",
+    "--model",
+    envvar="BERTCLI_MODEL",
+    default="model",
+    show_default=True,
+    show_envvar=True,
+    type=click.Path(path_type=Path),
+    help="The model folder.",
+)
+max_tokens = click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    help="Tokens a forward pass: memory and speed, never the result. [default: by device]",
+)
+
+
+def compute(function: F) -> F:
+    """Adds `--device`, `--precision` and `--max-tokens`; the command gets them as `device`."""
+
+    @functools.wraps(function)
+    def with_device(*args: Any, **kwargs: Any) -> Any:
+        from bertcli.engine.device import choose
+
+        names = ("device", "precision", "max_tokens")
+        return function(*args, device=choose(*(kwargs.pop(name) for name in names)), **kwargs)
+
+    decorators = [
+        click.option(
+            "--device",
+            default="auto",
+            show_default=True,
+            help="auto (a GPU, else the CPU), cpu, cuda, cuda:1 …",
+        ),
+        click.option(
+            "--precision",
+            type=click.Choice(["auto", "fp32", "bf16"]),
+            default="auto",
+            show_default=True,
+            help="auto: bf16 on a GPU that has it, else fp32.",
+        ),
+        max_tokens,
+    ]
+    return applied(*decorators)(with_device)  # type: ignore[return-value]
+
+
+def infer(streams: Streams, model: ModelFolder, task: Task, device: Device) -> None:
+    """Write what a task makes of each record, with the weights of a folder."""
+    from bertcli.engine.predict import predict
+    from bertcli.records import Anything
+    from bertcli.tasks.task import build
+    from bertcli.weights.safetensors import load
+
+    network = build(task, model.config)
+    load(model.path, network)
+    network.to(device.device)
+    reader = streams.reader(Anything, text=True)
+    encoded = reader.map(lambda record: (record, task.encode(record)))
+    with streams.writer() as out:
+        for record in predict(network, task, encoded, device, reader.waits):
+            out.write(record)
+    if task.cut:
+        streams.note(f"{task.cut} of {reader.read} were cut to {task.max_length} tokens")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from bertcli.commands import options
+from bertcli.commands.streams import Streams
 from bertcli.formats import READERS, reader
 
 
@@ -42,7 +43,7 @@ from bertcli.formats import READERS, reader
     help="How text is cut into sentences: at line ends (the default), by rules, or by the sentencex package.",
 )
 @options.inputs("FILE")
-def command(streams: options.Streams, name: str, document: str | None, split: str | None) -> None:
+def command(streams: Streams, name: str, document: str | None, split: str | None) -> None:
     """Turn other people's files into documents or task records.
 
     A document is written as soon as it has ended, and only one is ever held. Its `id` is its number in the

@@ -7,13 +7,14 @@ import importlib
 import click
 
 from bertcli.commands import options
+from bertcli.commands.streams import Streams
 
 
 @options.command(
     "score",
     reads=(
-        "Predictions beside gold labels, as predict writes them: `label` and `prediction` for classification; "
-        "`masked_tokens`, `prediction`, `details` and, of two segments, `is_next` for pretraining."
+        "Predictions beside gold labels, as predict writes them. classification: `label`, `prediction`. "
+        "pretraining: `masked_tokens`, `prediction`, `details`, and `is_next` where there are two segments."
     ),
     writes="One plain JSON object with every metric of the task, in the units of the official scripts.",
     examples=[
@@ -32,15 +33,15 @@ from bertcli.commands import options
     help="The label whose f1, precision and recall are given, where there are two labels.",
 )
 @options.inputs("FILE")
-def command(streams: options.Streams, task: str, positive: str) -> None:
+def command(streams: Streams, task: str, positive: str) -> None:
     """Score predictions beside gold labels.
 
-    classification gives `accuracy`, `matthews`, `precision`, `recall` and `f1` as fractions, and for each label
-    the gold, predicted and correct counts. With more than two labels, or two that lack `--positive`, the last
-    three are means over the labels, called `macro_precision`, `macro_recall` and `macro_f1`.
+    classification gives `accuracy`, `matthews`, `precision`, `recall` and `f1` as fractions, and for each
+    label the gold, predicted and correct counts. With more than two labels, or two that lack `--positive`,
+    the last three are means over the labels: `macro_precision`, `macro_recall` and `macro_f1`.
 
-    pretraining gives `mlm_loss` (mean cross-entropy a masked token, in nats), `perplexity`, `mlm_accuracy` and
-    `nsp_accuracy`, and how many `masked` tokens and `pairs` they stand for.
+    pretraining gives `mlm_loss` (mean cross-entropy a masked token, in nats), `perplexity`, `mlm_accuracy`
+    and `nsp_accuracy`, and how many `masked` tokens and `pairs` they stand for.
 
     A metric of which there is nothing to count is left out; empty input gives a `total` of 0.
     """

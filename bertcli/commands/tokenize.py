@@ -3,7 +3,43 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import click
 
-from bertcli.commands.options import Streams, command, inputs, vocabulary
+from bertcli.commands import options
+
+if TYPE_CHECKING:
+    from bertcli.commands.streams import Streams
+    from bertcli.text.wordpiece import WordPiece
+
+
+@options.command(
+    "tokenize",
+    reads='Plain text, or records with "text" or "words", or with the field that --field names.',
+    writes=(
+        'The records with "tokens", "ids" and "offsets", [start, end) in code points of the original string, '
+        'without [CLS] and [SEP]; for words "word_ids" besides, and offsets within the word.'
+    ),
+    examples=[
+        ("bertcli tokenize corpus.txt -v vocab.txt --plain", "The pieces of each line of a text."),
+        (
+            """echo '{"words": ["New York", "is", "big"]}' | bertcli tokenize --plain""",
+            "Words keep their borders: word_ids says which word a piece is of.",
+        ),
+    ],
+)
+@options.inputs("FILE", text=True)
+@click.option("--field", help="The field to tokenize, a string or a list of words.  [default: text, else words]")
+@options.vocabulary
+def command(streams: Streams, wordpiece: WordPiece, field: str | None) -> None:
+    """Add WordPiece tokens, ids and offsets to text or records.
+
+    Special tokens written in a text are text. A word of over 100 characters, or with a character that the
+    vocabulary lacks, is one [UNK] whose offsets cover the word.
+    """
+    from bertcli.records import Anything, Words
+    from bertcli.text.wordpiece import tokenized
+
+    function = functools.partial(tokenized, wordpiece=wordpiece, field=field)
+    streams.filter(Anything if field else Words, function, text=True)

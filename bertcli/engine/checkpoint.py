@@ -19,7 +19,12 @@ from bertcli import folder
 from bertcli.engine.optim import Optimizer
 from bertcli.errors import IOFailed, UsageError
 
-WEIGHTS, OPTIMIZER, RANDOM, STATE = "weights.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"
+WEIGHTS, OPTIMIZER, RANDOM, STATE = (
+    "weights.safetensors",
+    "optimizer.safetensors",
+    "random.safetensors",
+    "state.json",
+)
 
 
 def save(path: Path, step: int, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any]) -> None:
@@ -80,7 +85,7 @@ def _moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
 
 def _random_states() -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
-    return {**states, "cuda": torch.cuda.get_rng_state()} if torch.cuda.is_initialized() else states
+    return {**states, "cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else states
 
 
 def _sync(directory: Path) -> None:

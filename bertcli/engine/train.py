@@ -29,14 +29,16 @@ class Plan:
     batch_size: int
     save_every: int = 0
     save_at: tuple[int, ...] = ()
+    evaluate_every: int = 0
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """What is done after a step: `checkpoint` for resuming, `publish` a whole model folder of that step."""
+    """What is done after a step: save what resuming needs, save a whole model folder, look at the dev set."""
 
     checkpoint: Callable[[int], None] = lambda step: None
     publish: Callable[[int], None] = lambda step: None
+    evaluate: Callable[[int], None] = lambda step: None
 
 
 class Trainer:
@@ -58,14 +60,17 @@ class Trainer:
             for step, examples in enumerate(feed.steps(plan.batch_size, skip=done), done + 1):
                 losses, rate, tokens = self.step(step, examples)
                 log.add(step, losses, rate, tokens)
-                yield from log.drain(now=step == plan.last)
+                is_last = step >= plan.last
+                yield from log.drain(now=is_last)
+                if is_last or _is_due(step, plan.evaluate_every):
+                    hooks.evaluate(step)
                 if step in plan.save_at:
                     hooks.publish(step)
-                if signals.caught or (plan.save_every and step % plan.save_every == 0 and step < plan.last):
+                if signals.caught or (_is_due(step, plan.save_every) and not is_last):
                     yield from log.drain(now=True)
                     hooks.checkpoint(step)
                 signals.stop_if_caught(step)
-                if step >= plan.last:
+                if is_last:
                     break
         if step == 0:
             raise BadData("there is no record to train on")
@@ -90,6 +95,10 @@ class Trainer:
         return means, self.optimizer.step(number), sum(sum(part.packed.lengths) for part in parts)
 
 
+def _is_due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
 class Signals:
     """Holds back SIGINT, SIGTERM and SIGUSR1 until a step is whole; a second one stops at once."""
 
@@ -104,7 +113,9 @@ class Signals:
             self._old[number] = signal.signal(number, self._catch)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Give the signals their old meaning."""
         for number, handler in self._old.items():
             signal.signal(number, handler)

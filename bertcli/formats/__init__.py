@@ -1,7 +1,7 @@
 """One file a foreign data format, reading and writing side by side.
 
-A reader takes one file's `stream.Lines` and yields its records, each as soon as its last line is there. Ids are
-strings and begin anew in each file.
+A reader takes one file's `stream.Lines` and yields its records, each as soon as its last line is there. Ids
+are strings and begin anew in each file.
 """
 
 from __future__ import annotations

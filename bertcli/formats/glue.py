@@ -12,7 +12,7 @@ from bertcli.stream import Lines
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of one kind of file hold (counted from 0); a file without header is known by their number."""
+    """What the columns of one kind of file hold, counted from 0; without a header their number tells it."""
 
     columns: int
     text: int

@@ -16,14 +16,15 @@ def documents(
     """Yields the documents of one file, at most one of them in memory.
 
     `border` is one of `BORDERS`: what ends a document. `split` makes sentences of a document's text, whose
-    lines it gets joined by LF; without it the document stays a text. Raises `BadData` where a line is not UTF-8.
+    lines it gets joined by LF; without it the document stays a text. Raises `BadData` for a line that is not
+    UTF-8.
     """
     for index, text in enumerate(_texts(lines, border)):
         yield {"id": str(index), **({"sentences": split(text)} if split else {"text": text})}
 
 
 def _texts(lines: Lines, border: str) -> Iterator[str]:
-    """Yields each document's lines, stripped and joined; blank ones stay inside a file (paragraphs end there)."""
+    """Yields each document's lines, stripped and joined; blank ones stay inside a file."""
     held: list[str] = []
     for line in lines.map(str.strip):
         if line or (border == "file" and held):

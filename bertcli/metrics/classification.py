@@ -1,4 +1,4 @@
-"""Accuracy, F1 and Matthews correlation of one-label classification, as GLUE counts them: fractions of 1 (paper §4.1)."""
+"""Accuracy, F1 and Matthews correlation of classification, as fractions of 1 like GLUE's (paper §4.1)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def score(records: Iterable[Record], *, positive: str = "1") -> dict[str, Any]:
 def summarize(observed: Iterable[tuple[str, str]], *, positive: str = "1") -> dict[str, Any]:
     """Returns the metrics; of no records, the total alone.
 
-    `f1`, `precision` and `recall` are those of the positive label where there are at most two labels and it is one of
-    them; otherwise their means over the labels stand under `macro_f1`, `macro_precision` and `macro_recall`.
+    `f1`, `precision` and `recall` are those of the positive label where there are at most two labels and it
+    is one of them; otherwise their means over the labels are `macro_f1`, `macro_precision`, `macro_recall`.
     """
     cells = Counter(observed)  # (gold, predicted) -> records
     total = cells.total()
@@ -64,7 +64,7 @@ def _precision_recall_f1(count: dict[str, int]) -> dict[str, float]:
 
 
 def matthews(counts: list[dict[str, int]]) -> float:
-    """Returns Matthews' correlation over any number of labels (Gorodkin's R_K), 0 where one side has one label only."""
+    """Returns Matthews' correlation of any number of labels (Gorodkin's R_K), 0 where a side has but one."""
     gold, predicted = [count["gold"] for count in counts], [count["predicted"] for count in counts]
     total, correct = sum(gold), sum(count["correct"] for count in counts)
     covariance = correct * total - sum(g * p for g, p in zip(gold, predicted, strict=True))

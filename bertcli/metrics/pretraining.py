@@ -1,4 +1,4 @@
-"""Loss, perplexity and accuracy of the masked language model, and accuracy of next-sentence prediction (paper §3.1)."""
+"""Loss, perplexity, accuracy of the masked language model; next-sentence accuracy (paper §3.1, Table 6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Observed(NamedTuple):
 
 
 def observe(record: Record) -> Observed:
-    """Returns one record's counts; raises `BadData` where its prediction or loss does not fit its masked tokens."""
+    """Returns one record's counts; raises `BadData` where prediction or loss does not fit its tokens."""
     gold, details = record["masked_tokens"], record["details"]
     correct = sum(
         token == best for token, best in zip(gold, _best(record["prediction"], len(gold)), strict=True)
@@ -60,9 +60,9 @@ def score(records: Iterable[Record]) -> dict[str, Any]:
 
 
 def summarize(observed: Iterable[Observed]) -> dict[str, Any]:
-    """Returns `mlm_loss` (mean cross-entropy a masked token), `perplexity` (its exponential) and the accuracies.
+    """Returns `mlm_loss` (mean cross-entropy a masked token), `perplexity` (its exponential) and accuracies.
 
-    Metrics of which nothing was there to count are left out: `nsp_accuracy` under `pairs --single`, and all of them
+    Metrics of which there was nothing to count are left out: `nsp_accuracy` under `pairs --single`, and all
     where there are no records. `masked` and `pairs` say how many tokens and pairs were counted.
     """
     total = masked = correct = pairs = next_correct = 0

@@ -45,8 +45,7 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout:
     rows = []
     for group in groups:
         q, k, v = (
-            x.index_select(0, group.index).view(*group.shape, *x.shape[1:]).transpose(1, 2)
-            for x in (query, key, value)
+            x.index_select(0, group.index).view(*group.shape, *x.shape[1:]).transpose(1, 2) for x in (query, key, value)
         )  # (G, heads, L, width)
         attended = scaled_dot_product_attention(q, k, v, attn_mask=group.mask, dropout_p=dropout)
         rows.append(attended.transpose(1, 2).flatten(0, 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from bertcli.errors import BadData, UsageError
@@ -39,6 +39,10 @@ class Config:
     layer_norm_eps: float = 1e-12
     labels: tuple[str, ...] = ()
 
+    def with_dropout(self, share: float) -> Config:
+        """Returns the same config with one dropout everywhere, as the paper has it."""
+        return replace(self, hidden_dropout_prob=share, attention_probs_dropout_prob=share)
+
     def __post_init__(self) -> None:
         """Raise `UsageError` where the sizes do not go together."""
         if self.num_attention_heads < 1 or self.hidden_size % self.num_attention_heads:
@@ -72,9 +76,9 @@ def from_json(values: dict[str, Any], file: str) -> Config:
     known = {field.name for field in fields(Config)} - {"labels"}
     given = {name: value for name, value in values.items() if name in known and value is not None}
     for name, value in given.items():
-        expected = str if name == "hidden_act" else (int, float)
-        if type(value) is bool or not isinstance(value, expected) or (expected is not str and value < 0):
-            raise BadData(file=file, field=name, found=value, expected="a name" if expected is str else "a number")
+        kinds, expected = ((str,), "a name") if name == "hidden_act" else ((int, float), "a number")
+        if type(value) not in kinds or (type(value) is not str and value < 0):
+            raise BadData(file=file, field=name, found=value, expected=expected)
     if "vocab_size" not in given:
         raise BadData(file=file, field="vocab_size", found=None, expected="a number")
     if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:

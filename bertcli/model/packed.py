@@ -57,10 +57,10 @@ class Packed:
         groups, places, filled = [], torch.empty(starts[-1], dtype=torch.long), 0
         for sequences in by_size.values():
             first = torch.tensor([starts[sequence] for sequence in sequences])[:, None]
-            length = torch.tensor([self.lengths[sequence] for sequence in sequences])[:, None]
-            column = torch.arange(int(length.max()))
-            is_token = column < length
-            index = first + torch.minimum(column, length - 1)
+            ends = torch.tensor([self.lengths[sequence] for sequence in sequences])[:, None]
+            column = torch.arange(int(ends.max()))
+            is_token = column < ends
+            index = first + torch.minimum(column, ends - 1)
             places[index[is_token]] = torch.arange(filled, filled + index.numel()).view_as(index)[is_token]
             filled += index.numel()
             mask = None if bool(is_token.all()) else is_token[:, None, None].to(self.ids.device)

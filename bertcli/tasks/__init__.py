@@ -17,7 +17,10 @@ def of_folder(model: ModelFolder, max_length: int, top_k: int) -> Task:
         if model.architecture == architecture:
             options = {"objective": objective, "top_k": top_k, "training": False}
             return Pretraining(model.wordpiece, max_length, **options)  # type: ignore[arg-type]
-    expected = " or ".join([Classification.architecture, *OBJECTIVES.values()])
+    expected = " or ".join(["BertForSequenceClassification", *OBJECTIVES.values()])
     raise BadData(
-        file=str(model.path / "config.json"), field="architectures", found=model.architecture, expected=expected
+        file=str(model.path / "config.json"),
+        field="architectures",
+        found=model.architecture,
+        expected=expected,
     )

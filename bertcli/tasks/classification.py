@@ -20,23 +20,19 @@ from bertcli.text.wordpiece import WordPiece
 
 
 class Classification:
-    """Chooses one of the labels; without `labels` they are gathered from the records that are encoded."""
+    """Chooses one of the labels: those of a model, or those gathered from the records that it is trained on."""
 
     name = "classification"
-    architecture = "BertForSequenceClassification"
+    architecture: str | None = "BertForSequenceClassification"
     pooler = True
 
     def __init__(self, wordpiece: WordPiece, max_length: int, labels: Sequence[str] = ()) -> None:
-        """Take the labels as known, in the order of their ids, or none."""
+        """Take the labels in the order of their ids; without any, `encode` gathers them until `close`."""
         self.wordpiece, self.max_length = wordpiece, max_length
-        self.is_open = not labels
-        self._ids = {label: number for number, label in enumerate(labels)}
+        self._is_open = not labels
+        self._seen = {label: number for number, label in enumerate(labels)}
+        self.labels = tuple(labels)
         self.cut = 0  # texts that were longer than max_length
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Returns the labels: those given, or sorted those seen so far."""
-        return tuple(sorted(self._ids)) if self.is_open else tuple(self._ids)
 
     # -- encode
 
@@ -47,17 +43,26 @@ class Classification:
         first = self.wordpiece.text_ids(record["text"])
         second = None if pair is None else self.wordpiece.text_ids(pair)
         example, cut = sequence(self.wordpiece, first, second, self.max_length)
+        number = self._number(record.get("label"))
         self.cut += cut
-        return [{**example, "label": array([self._number(record.get("label"))])}]
+        return [{**example, "label": array([number])}]
 
     def _number(self, label: str | None) -> int:
-        if label is None:
+        if label is None and not self._is_open:
             return -1
-        if self.is_open:
-            return self._ids.setdefault(label, len(self._ids))
-        if label not in self._ids:
-            raise BadData(field="label", found=label, expected=f"one of {', '.join(self._ids)}")
-        return self._ids[label]
+        if label is None:
+            raise BadData(field="label", found=None, expected="a string")
+        if self._is_open:
+            return self._seen.setdefault(label, len(self._seen))
+        if label not in self._seen:
+            raise BadData(field="label", found=label, expected=f"one of {', '.join(self.labels)}")
+        return self._seen[label]
+
+    def close(self) -> None:
+        """Make the labels seen so far, sorted, the labels; raises `BadData` where there is no choice between them."""
+        self._is_open, self.labels = False, tuple(sorted(self._seen))
+        if len(self.labels) == 1:
+            raise BadData(f"every record has the label {self.labels[0]!r}: there is nothing to tell apart")
 
     def at_epoch(self, example: Example, epoch: int) -> Example:
         """Returns the example itself: it is the same in every epoch."""
@@ -65,8 +70,7 @@ class Classification:
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch whose targets are the ids of its labels: (B,)."""
-        order = {label: number for number, label in enumerate(self.labels)}
-        ids = [*(order[label] for label in self._ids), -1]  # by order of sight, which is what encode wrote
+        ids = [*(self.labels.index(label) for label in self._seen), -1]  # encode numbers by order of sight
         labels = torch.tensor([ids[int(example["label"][0])] for example in examples])
         return Batch(packed(examples), {"labels": labels}, {"loss": int((labels >= 0).sum())})
 
@@ -101,7 +105,11 @@ class Classification:
         """Returns the record with the likeliest label and the probability of each."""
         (probabilities,) = outputs
         named = dict(zip(self.labels, probabilities, strict=True))
-        return {**record, "prediction": max(named, key=named.__getitem__), "details": {"probabilities": named}}
+        return {
+            **record,
+            "prediction": max(named, key=named.__getitem__),
+            "details": {"probabilities": named},
+        }
 
     def score(self, records: Iterable[Record]) -> dict[str, Any]:
         """Returns accuracy and its kin."""

@@ -61,7 +61,7 @@ class Embedding:
     """
 
     name = "embedding"
-    architecture = None
+    architecture: str | None = None
     pooler = False
 
     def __init__(
@@ -92,7 +92,7 @@ class Embedding:
             ids, firsts = self.wordpiece.text_ids(record["text"]), None
         else:
             pieces = self.wordpiece.encode_words(words)
-            ids = [id for word in pieces for id in word]
+            ids = [number for word in pieces for number in word]
             firsts = set(np.cumsum([0, *map(len, pieces[:-1])]).tolist()) if pieces else set()
         return self._windows(ids, firsts if pool == "words" else None, pool)
 
@@ -172,7 +172,7 @@ class Embedding:
         if pool != "tokens":
             return {**record, "vectors": data}
         pieces = self.wordpiece.pieces
-        tokens = [pieces[id] for example in examples for id in example["ids"][example["rows"]]]
+        tokens = [pieces[number] for example in examples for number in example["ids"][example["rows"]]]
         return {**record, "vectors": data, "tokens": tokens}
 
     def _compact(self, vectors: NDArray[Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
 from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
 from bertcli.tasks.task import Batch, Example, array, packed, sequence
-from bertcli.text.mask import MaskRule, groups, mask, replacements
+from bertcli.text.mask import Masking, MaskRule, groups, mask, replacements
 from bertcli.text.wordpiece import WordPiece
 
 OBJECTIVES = {"mlm+nsp": "BertForPreTraining", "mlm": "BertForMaskedLM"}
@@ -26,6 +27,7 @@ class Pretraining:
     """Finds hidden tokens and tells whether B follows A; under the objective `mlm` it does only the first."""
 
     name = "pretraining"
+    architecture: str | None
 
     def __init__(
         self,
@@ -33,18 +35,25 @@ class Pretraining:
         max_length: int,
         *,
         objective: str = "mlm+nsp",
-        rule: MaskRule = MaskRule(),
+        rule: MaskRule | None = None,
         seed: int = 0,
         top_k: int = 1,
         training: bool = True,
     ) -> None:
         """Take how to mask pairs that come without masks, and how many pieces to name for each hidden one."""
         self.wordpiece, self.max_length, self.objective = wordpiece, max_length, objective
-        self.rule, self.seed, self.top_k, self.training = rule, seed, top_k, training
+        self.rule = rule or MaskRule()
+        self.seed, self.top_k, self.training = seed, top_k, training
         self.architecture = OBJECTIVES[objective]
         self.pooler = self.has_nsp = objective == "mlm+nsp"
         self._replacements = replacements(wordpiece.pieces)
+        self._masking = Masking(wordpiece, self.rule, copies=1, seed=seed)
+        self._never = (wordpiece.cls, wordpiece.sep, wordpiece.pad)
+        self._continues = {
+            number for number, piece in enumerate(wordpiece.pieces) if piece.startswith("##")
+        }.__contains__
         self._read = 0
+        self.cut = 0  # nothing is cut: a sequence that is too long is an error
 
     # -- encode
 
@@ -72,7 +81,9 @@ class Pretraining:
         if is_masked:
             positions, originals = self._masks(record, len(ids))
         else:  # in use, what is written as hidden; in training, what `at_epoch` will hide
-            positions = [] if self.training else [place for place, id in enumerate(ids) if id == self.wordpiece.mask]
+            positions = (
+                [] if self.training else [place for place, number in enumerate(ids) if number == self.wordpiece.mask]
+            )
             originals = [-1] * len(positions)
         identity = "" if is_masked else key(record, self._read)
         self._read += 1
@@ -87,7 +98,10 @@ class Pretraining:
         }
 
     def _masks(self, record: Record, length: int) -> tuple[list[int], list[int]]:
-        positions, originals = record["masked_positions"], self.wordpiece.ids_of(record["masked_tokens"], "masked_tokens")
+        positions, originals = (
+            record["masked_positions"],
+            self.wordpiece.ids_of(record["masked_tokens"], "masked_tokens"),
+        )
         if len(positions) != len(originals):
             raise BadData(field="masked_tokens", found=originals, expected=f"{len(positions)} of them, one a position")
         for position in positions:
@@ -115,13 +129,22 @@ class Pretraining:
         """Returns the example with its own masks, or with fresh ones where it came without."""
         if not len(example["key"]):
             return example
-        ids = example["ids"].tolist()
-        starts = example["word_starts"].tolist() or None
-        tokens = [self.wordpiece.pieces[id] for id in ids]
+        ids, starts = example["ids"].tolist(), example["word_starts"].tolist() or None
         rng = randomness(self.seed, epoch, example["key"].tobytes().decode())
-        places = groups(tokens, starts, self.rule.whole_word)
+        places = groups(ids, starts, self.rule.whole_word, never=self._never, continues=self._continues)
         hidden, positions, originals = mask(ids, places, self.rule, rng, self.wordpiece.mask, self._replacements)
-        return {**example, "ids": array(hidden), "masked_positions": array(positions), "masked_ids": array(originals)}
+        return {
+            **example,
+            "ids": array(hidden),
+            "masked_positions": array(positions),
+            "masked_ids": array(originals),
+        }
+
+    def masked(self, record: Record) -> Record:
+        """Returns a masked pair: the record itself, or a pair with the masks of the first epoch."""
+        if record.get("masked_positions") is not None:
+            return record
+        return self._masking.masked(record)[0]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch with `positions` of hidden tokens among all (M,), their `ids` (M,), `random` (B,).
@@ -134,7 +157,11 @@ class Pretraining:
         ids = torch.from_numpy(np.concatenate([example["masked_ids"] for example in examples])).long()
         is_next = torch.tensor([int(example["is_next"][0]) for example in examples])
         random = torch.where(is_next < 0, -1, 1 - is_next)
-        targets = {"positions": torch.from_numpy(np.concatenate(positions)).long(), "ids": ids, "random": random}
+        targets = {
+            "positions": torch.from_numpy(np.concatenate(positions)).long(),
+            "ids": ids,
+            "random": random,
+        }
         counts = {"mlm_loss": len(ids)} | ({"nsp_loss": int((random >= 0).sum())} if self.has_nsp else {})
         return Batch(batch, targets, counts)
 
@@ -177,7 +204,7 @@ class Pretraining:
         losses = -log_probabilities.gather(-1, truth[:, None])[:, 0].cpu()
         follows = None if classes is None else classes.softmax(-1)[:, 0].tolist()
         probabilities, tokens = best.values.exp().cpu(), best.indices.cpu()
-        starts = torch.from_numpy(np.searchsorted(batch.targets["positions"].cpu(), batch.packed.boundaries.cpu()))
+        bounds = torch.searchsorted(batch.targets["positions"], batch.packed.boundaries.long()).tolist()
         return [
             {
                 "tokens": tokens[start:end].tolist(),
@@ -185,7 +212,7 @@ class Pretraining:
                 "losses": losses[start:end].tolist(),
                 "is_next_probability": None if follows is None else follows[number],
             }
-            for number, (start, end) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+            for number, (start, end) in enumerate(pairwise(bounds))
         ]
 
     def decode(self, record: Record, examples: list[Example], outputs: list[dict[str, Any]]) -> Record:
@@ -193,7 +220,7 @@ class Pretraining:
         (example,), (output,) = examples, outputs
         pieces = self.wordpiece.pieces
         prediction = [
-            [{"token": pieces[id], "probability": p} for id, p in zip(ids, probabilities, strict=True)]
+            [{"token": pieces[number], "probability": p} for number, p in zip(ids, probabilities, strict=True)]
             for ids, probabilities in zip(output["tokens"], output["probabilities"], strict=True)
         ]
         details: dict[str, Any] = {}

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertcli.model.bert import initialize
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
 from bertcli.model.packed import Packed, pack
@@ -43,9 +44,21 @@ class Batch:
 class Task(Protocol):
     """One of the paper's tasks."""
 
-    name: str
-    architecture: str | None  # the transformers class that reads the folder, None where there is none
-    pooler: bool  # whether the task needs one
+    wordpiece: WordPiece
+    max_length: int  # tokens a sequence, specials included
+    cut: int  # records that were encoded shorter than they are
+
+    @property
+    def name(self) -> str:
+        """Returns the task's name."""
+
+    @property
+    def architecture(self) -> str | None:
+        """Returns the transformers class that reads the folder, None where there is none."""
+
+    @property
+    def pooler(self) -> bool:
+        """Returns whether the heads stand on the pooled [CLS]."""
 
     def encode(self, record: Record) -> list[Example]:
         """Returns a record's sequences; raises `BadData` naming the field at fault."""
@@ -72,9 +85,12 @@ class Task(Protocol):
         """Returns the task's metrics over answered records that hold the truth."""
 
 
-def build(task: Task, config: Config) -> Network:
-    """Returns a network for a task, with weights of no meaning yet."""
-    return Network(config, task.heads(config), pooler=task.pooler)
+def build(task: Task, config: Config, seed: int = 0) -> Network:
+    """Returns a network for a task, its weights drawn anew; torch's generator goes on from there."""
+    torch.manual_seed(seed)
+    network = Network(config, task.heads(config), pooler=task.pooler)
+    initialize(network, config.initializer_range)
+    return network
 
 
 def sequence(wordpiece: WordPiece, first: list[int], second: list[int] | None, room: int) -> tuple[Example, bool]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bertcli.errors import BadData
-from bertcli.folder import CLS, PAD, SEP, SPECIAL
+from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL
+from bertcli.records import Record, as_text, key, randomness
 from bertcli.text.normalize import is_unused
+from bertcli.text.wordpiece import WordPiece
 
 T = TypeVar("T")
 
@@ -70,11 +72,7 @@ def replacements(pieces: Sequence[str]) -> list[int]:
 
     Raises `BadData` where there is none.
     """
-    ids = [
-        piece_id
-        for piece_id, piece in enumerate(pieces)
-        if piece and piece not in SPECIAL and not is_unused(piece)
-    ]
+    ids = [piece_id for piece_id, piece in enumerate(pieces) if piece and piece not in SPECIAL and not is_unused(piece)]
     if not ids:
         raise BadData("the vocabulary has no piece to replace a token with")
     return ids
@@ -133,19 +131,20 @@ class Masking:
         """Take the vocabulary that the pairs' pieces must be of."""
         self._wordpiece, self._rule, self._copies, self._seed = wordpiece, rule, copies, seed
         self._candidates = [wordpiece.pieces[index] for index in replacements(wordpiece.pieces)]
-        self._read = self._tokens = self._masked = self._made = 0
+        self._read = self._tokens = self._masked = self._made = self._borderless = 0
 
     def masked(self, record: Record) -> list[Record]:
         """Returns the masked copies of a pair.
 
-        The first has the pair's id and the masks that it has alone; copy n has `#n` after its id, if there is one.
-        Raises `BadData` where the pair is masked already or holds a piece that the vocabulary lacks.
+        The first has the pair's id and the masks that it has alone; copy n has `#n` after its id, if there is
+        one. Raises `BadData` where the pair is masked already or holds a piece that the vocabulary lacks.
         """
         index, self._read = self._read, self._read + 1
         tokens = record["tokens"]
         if (found := record.get("masked_positions")) is not None:
             raise BadData(field="masked_positions", found=found, expected="a pair that is not masked yet")
         self._wordpiece.ids_of(tokens)
+        self._borderless += self._rule.whole_word and record.get("word_starts") is None
         words = groups(tokens, record.get("word_starts"), self._rule.whole_word)
         return [self._copy(record, copy, key(record, index), words) for copy in range(self._copies)]
 
@@ -161,4 +160,6 @@ class Masking:
     def __str__(self) -> str:
         """Returns what was done, as one line."""
         share = self._masked / self._tokens if self._tokens else 0
-        return f"{self._made} records, {self._masked} of {self._tokens} tokens masked ({share:.1%})"
+        borders = f"; {self._borderless} pairs without word_starts: words end where no ## follows"
+        done = f"{self._made} records, {self._masked} of {self._tokens} tokens masked ({share:.1%})"
+        return done + borders if self._borderless else done

@@ -57,14 +57,12 @@ def first_changed(pieces: Iterable[str], casing: Casing) -> str | None:
 
     Special and unused pieces are exempt.
     """
-    own = [piece for piece in pieces if piece not in SPECIAL and not is_unused(piece)]
+    own = [piece for piece in pieces if piece not in SPECIAL and not is_unused(piece) and "\n" not in piece]
     # One call for all: no rule of case, accents or Chinese characters reaches over a line's end.
     whole = "\n".join(piece.removeprefix("##") for piece in own)
     bodies = normalizer(casing, clean=False).normalize_str(whole).split("\n")
     after = (body.strip(" ") for body in bodies) if casing.split_cjk else iter(bodies)
-    return next(
-        (piece for piece, body in zip(own, after, strict=True) if piece.removeprefix("##") != body), None
-    )
+    return next((piece for piece, body in zip(own, after, strict=True) if piece.removeprefix("##") != body), None)
 
 
 def infer_casing(
@@ -90,6 +88,4 @@ def infer_casing(
 
 def would_change(piece: str | None, casing: Casing) -> BadData:
     """Returns the error for switches that do not fit a vocabulary."""
-    return BadData(
-        f"the piece {piece!r} would never be made with {casing}: the vocabulary has another casing"
-    )
+    return BadData(f"the piece {piece!r} would never be made with {casing}: the vocabulary has another casing")

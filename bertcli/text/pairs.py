@@ -7,7 +7,6 @@ that word borders travel with the ids at four bytes a token.
 
 from __future__ import annotations
 
-import json
 import random
 from array import array
 from collections import deque
@@ -17,7 +16,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from bertcli.folder import CLS, SEP
-from bertcli.records import Record, key, randomness
+from bertcli.records import Record, as_text, key, randomness
 from bertcli.text.sentences import Split
 from bertcli.text.wordpiece import WordPiece
 
@@ -123,9 +122,7 @@ def _truncated(first: list[T], second: list[T], room: int, rng: random.Random) -
         longer = 0 if lengths[0] > lengths[1] else 1
         lengths[longer] -= 1
         fronts[longer] += rng.random() < 0.5
-    kept = [
-        part[front : front + size] for part, front, size in zip((first, second), fronts, lengths, strict=True)
-    ]
+    kept = [part[front : front + size] for part, front, size in zip((first, second), fronts, lengths, strict=True)]
     return kept[0], kept[1]
 
 
@@ -137,7 +134,7 @@ def _below(limit: int, rng: random.Random) -> int:
 # -- over a stream -------------------------------------------------------------------------------------------
 
 
-class Sentences(Sequence[array[int]]):
+class Sentences(Sequence["array[int]"]):
     """A document's sentences as codes in one flat array."""
 
     def __init__(self, sentences: Iterable[Iterable[int]]) -> None:
@@ -198,15 +195,17 @@ class Summary:
         """The share of the pairs that are is_next."""
         return self.next_pairs / self.pairs if self.pairs else 0
 
-    def warning(self) -> str | None:
-        """Returns what looks wrong with the pairs, if anything."""
+    def lines(self) -> list[str]:
+        """Returns what to tell people: the counts, and what looks wrong with the pairs, if anything."""
+        warning = self._warning()
+        return [str(self), warning] if warning else [str(self)]
+
+    def _warning(self) -> str | None:
         if self.single or not self.pairs or 0.4 <= self.share <= 0.6:
             return None
         if self.lone:
-            return (
-                "warning: a lone document has no other to take a random segment from: every pair is is_next"
-            )
-        cause = "one sentence a document?" if self.share < 0.4 else "do the documents repeat?"
+            return "warning: a lone document has no other to take a random segment from: every pair is is_next"
+        cause = "documents of few sentences?" if self.share < 0.4 else "do the documents repeat?"
         return f"warning: {self.share:.0%} of the pairs are is_next, not 40-60% ({cause})"
 
 
@@ -216,9 +215,7 @@ class Pairing:
     def __init__(self, wordpiece: WordPiece, rule: PairRule, split: Split, seed: int) -> None:
         """Read nothing yet."""
         self._wordpiece, self._rule, self._split, self._seed = wordpiece, rule, split, seed
-        self._codes = [
-            ~index if piece.startswith("##") else index for index, piece in enumerate(wordpiece.pieces)
-        ]
+        self._codes = [~index if piece.startswith("##") else index for index, piece in enumerate(wordpiece.pieces)]
         # A negative index counts from the end: the one list finds the pieces of ids and of ~ids.
         self._pieces = wordpiece.pieces + wordpiece.pieces[::-1]
         self._read = 0
@@ -227,14 +224,23 @@ class Pairing:
     def encode(self, record: Record) -> Encoded:
         """Returns a document as codes."""
         index, self._read = self._read, self._read + 1
+        sentences, empty = self._sentences(record)
+        self.summary.empty_sentences += empty
+        identity = record.get("id")
+        name = str(index) if identity is None else as_text(identity)
+        return Encoded(name, key(record, index), sentences)
+
+    def pool(self, records: Iterable[Record]) -> list[Sentences]:
+        """Returns the documents, without empty ones, for random segments to come from."""
+        return [sentences for sentences, _ in map(self._sentences, records) if sentences]
+
+    def _sentences(self, record: Record) -> tuple[Sentences, int]:
+        """Returns a document's sentences, and how many more there are that are empty."""
         texts = record.get("sentences")
         if texts is None:
             texts = self._split(record["text"])
         sentences = Sentences(map(self._sentence, texts))
-        identity = record.get("id")
-        name = identity if type(identity) is str else str(index) if identity is None else json.dumps(identity)
-        self.summary.empty_sentences += len(texts) - len(sentences)
-        return Encoded(name, key(record, index), sentences)
+        return sentences, len(texts) - len(sentences)
 
     def _sentence(self, sentence: str | list[str]) -> list[int]:
         if isinstance(sentence, str):
@@ -242,9 +248,7 @@ class Pairing:
         words = self._wordpiece.encode_words(word for word in sentence if word and not word.isspace())
         return [index if place == 0 else ~index for word in words for place, index in enumerate(word)]
 
-    def pairs(
-        self, documents: Iterable[Encoded], pool: Sequence[Sentences] | None = None
-    ) -> Iterator[Record]:
+    def pairs(self, documents: Iterable[Encoded], pool: Sequence[Sentences] | None = None) -> Iterator[Record]:
         """Yields the pairs of the documents in order, those of a document once the next one has been read.
 
         Random segments come from the pool, else from the last `window` documents besides the pair's own.
@@ -262,9 +266,7 @@ class Pairing:
                 continue
             window.append(document.sentences)
             if waiting is not None:
-                yield from self._records(
-                    waiting, [other for other in window if other is not waiting.sentences]
-                )
+                yield from self._records(waiting, [other for other in window if other is not waiting.sentences])
             waiting = document
         if waiting is not None:
             self.summary.lone = self.summary.documents == 1
@@ -278,9 +280,7 @@ class Pairing:
                 yield {"id": f"{document.name}-{number}", **record}
                 number += 1
 
-    def _once(
-        self, sentences: Sentences, others: Sequence[Sentences], rng: random.Random
-    ) -> Iterator[Record]:
+    def _once(self, sentences: Sentences, others: Sequence[Sentences], rng: random.Random) -> Iterator[Record]:
         length, short = self._rule.max_length, self._rule.short
         if self._rule.single:
             for segment in pack(sentences, length - 2, short, rng):
@@ -292,9 +292,7 @@ class Pairing:
             self.summary.next_pairs += is_next
             yield self._record(first, second, is_next)
 
-    def _record(
-        self, first: list[int], second: list[int] | None = None, is_next: bool | None = None
-    ) -> Record:
+    def _record(self, first: list[int], second: list[int] | None = None, is_next: bool | None = None) -> Record:
         tokens = [CLS, *map(self._pieces.__getitem__, first), SEP]
         starts = [place for place, code in enumerate(first, 1) if code >= 0]
         record: Record = {"tokens": tokens}

@@ -28,8 +28,7 @@ TITLES = _words(
 )
 # What stands before a number.
 NUMBERED = _words(
-    "no nos fig figs vol vols ch chap sec p pp art eq eqs ex pt "
-    "jan feb mar apr jun jul aug sep sept oct nov dec"
+    "no nos fig figs vol vols ch chap sec p pp art eq eqs ex pt jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 MAY_BE_LAST = _words("al bros co corp etc inc jr ltd sr ave blvd dept est")
 # After initials and after abbreviations that may also be last, only such a word begins a new sentence.

@@ -21,7 +21,8 @@ from bertcli.text.wordpiece import WordPiece, spaced
 
 LONGEST_WORD = 100  # code points; a longer word is [UNK] to the tokenizer, so it teaches nothing
 LEAST = 2  # a pair seen only once is not worth a piece
-ALPHABET_SHARE = 0.5  # of the vocabulary at most, so that Chinese characters leave room for words
+ALPHABET_SHARE = 0.5  # of the vocabulary at most, so that Chinese characters leave room for words,
+ALPHABET_LEAST = 200  # but room for letters goes before
 HANGUL_SHARE = 0.01  # of the letters, from which on accents are not stripped: that would take syllables apart
 DISTINCT_CHUNKS = 1 << 20  # held before they are counted as words
 
@@ -175,7 +176,9 @@ def learn(words: Mapping[str, int], size: int) -> list[str]:
     words = {word: count for word, count in words.items() if len(word) <= LONGEST_WORD}
     if not words:
         raise BadData("no word in the input to learn pieces from")
-    pieces = dict.fromkeys([*SPECIAL, *alphabet(words, int((size - len(SPECIAL)) * ALPHABET_SHARE))])
+    room = size - len(SPECIAL)
+    limit = min(room, max(ALPHABET_LEAST, int(room * ALPHABET_SHARE)))
+    pieces = dict.fromkeys([*SPECIAL, *alphabet(words, limit)])
     merges = iter(Merges(words, set(pieces)))
     while len(pieces) < size and (merged := next(merges, None)) is not None:
         pieces[merged] = None
@@ -187,7 +190,7 @@ def learn(words: Mapping[str, int], size: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a vocabulary was learned from and how well it covers that; `words` and shares count running words."""
+    """What a vocabulary was learned from and how well it covers that, in running words."""
 
     words: int
     distinct: int

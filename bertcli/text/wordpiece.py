@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from bertcli.errors import BadData
 from bertcli.folder import MASK, SPECIAL, UNK, Casing, read_casing, read_vocabulary
+from bertcli.records import Record
 from bertcli.text.normalize import ASCII_WORD, first_changed, infer_casing, normalizer, would_change
 
 T = TypeVar("T")
@@ -84,9 +85,7 @@ class WordPiece:
         if default is None:
             casing, origin = infer_casing(pieces, **given), "inferred from its pieces"
         else:
-            switches = {
-                name: getattr(default, name) if value is None else value for name, value in given.items()
-            }
+            switches = {name: getattr(default, name) if value is None else value for name, value in given.items()}
             casing, origin = Casing(**switches), "tokenizer_config.json"
             if casing != default and (changed := first_changed(pieces, casing)) is not None:
                 raise would_change(changed, casing)
@@ -167,9 +166,7 @@ class WordPiece:
         """Returns (id, start, end) of a chunk's pieces."""
         if not (chunk.isascii() and chunk.isprintable()):
             encoding = self._peer.encode(chunk, add_special_tokens=False)
-            return tuple(
-                (piece_id, *span) for piece_id, span in zip(encoding.ids, encoding.offsets, strict=True)
-            )
+            return tuple((piece_id, *span) for piece_id, span in zip(encoding.ids, encoding.offsets, strict=True))
         spans: list[tuple[int, int, int]] = []
         for word in ASCII_WORD.finditer(chunk.lower() if self.casing.lowercase else chunk):
             start, ids = word.start(), self._words[word.group()]
@@ -190,10 +187,12 @@ def spaced(text: str) -> str:
 
 
 def tokenized(record: Record, wordpiece: WordPiece, field: str | None = None) -> Record:
-    """Returns the record with `tokens`, `ids` and `offsets` of a field: of `text`, else of `words`, if none is named.
+    """Returns the record with `tokens`, `ids` and `offsets` of a field: of `text`, else of `words`, if none
+    is named.
 
-    For a list of words there is also `word_ids`, the word that each piece belongs to, and offsets count within the
-    word; a word of which nothing is left is one [UNK]. Raises `BadData` where the field is neither.
+    For a list of words there is also `word_ids`, the word that each piece belongs to, and offsets count
+    within the word; a word of which nothing is left is one [UNK]. Raises `BadData` where the field is
+    neither.
     """
     if field is None:
         field = "words" if record.get("text") is None else "text"

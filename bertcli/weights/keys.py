@@ -25,9 +25,7 @@ MODULES = {
     "heads.classification.output": "classifier",
 }
 STACKED = {  # one product with us, three with them
-    "bert.layers.N.qkv": tuple(
-        f"bert.encoder.layer.N.attention.self.{part}" for part in ("query", "key", "value")
-    ),
+    "bert.layers.N.qkv": tuple(f"bert.encoder.layer.N.attention.self.{part}" for part in ("query", "key", "value")),
 }
 # Copies of tied tensors, and buffers that hold no weights.
 REDUNDANT = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|.*\.position_ids")

@@ -1,4 +1,7 @@
-"""Tensors in and out of a model folder as safetensors, whole or sharded. Every tensor that is needed is found, or named."""
+"""A model folder with its tensors, as safetensors, whole or sharded.
+
+Every tensor that a network needs is found there or named in an error; only a new head may be fresh.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertcli import folder
-from bertcli.errors import BadData, NoInput
+from bertcli.errors import BadData, NoInput, UsageError
 from bertcli.model.config import Config, from_json, to_json
 from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
@@ -32,6 +35,13 @@ class ModelFolder:
     max_length: int  # tokens a sequence, specials included
     notes: dict[str, Any]  # bertcli.json
 
+    def room(self, max_length: int | None) -> int:
+        """Returns the tokens a sequence: those asked for, else the folder's. Raises `UsageError` past its positions."""
+        if max_length is not None and max_length > self.config.max_position_embeddings:
+            positions = self.config.max_position_embeddings
+            raise UsageError(f"--max-length {max_length}: {self.path} has {positions} positions")
+        return max_length or self.max_length
+
 
 def open_folder(path: Path) -> ModelFolder:
     """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
@@ -48,7 +58,12 @@ def open_folder(path: Path) -> ModelFolder:
 
 
 def save_folder(
-    path: Path, network: Network, architecture: str | None, wordpiece: WordPiece, max_length: int, notes: dict[str, Any]
+    path: Path,
+    network: Network,
+    architecture: str | None,
+    wordpiece: WordPiece,
+    max_length: int,
+    notes: dict[str, Any],
 ) -> None:
     """Write a whole model folder, the weights first and `config.json`, by which it is known, last."""
     path.mkdir(parents=True, exist_ok=True)
@@ -58,16 +73,22 @@ def save_folder(
     folder.write_json(path / "config.json", to_json(network.config, architecture, pad_token_id=wordpiece.pad))
 
 
-def load(path: Path, network: Network, *, fresh: tuple[str, ...] = ()) -> list[str]:
-    """Fill a network with a folder's weights; returns the names of the parts left as they were.
+def load(path: Path, network: Network, *, new_head: bool = False, keep_head: bool = True) -> list[str]:
+    """Fill a network with a folder's weights; returns the names of the tensors left as they were.
 
-    Only parts whose names begin with one of `fresh` (a new head, and with it the pooler) may stay unfilled. Raises
-    `BadData` listing the tensors that are missing, of another shape, or of layers that the config does not have.
+    With `new_head` the heads, and the pooler as part of them, may be missing in the folder; without `keep_head` its
+    heads are not taken even if they are there. Raises `BadData` listing the tensors that are missing, of another
+    shape, or of layers that the config does not have.
     """
     found = _locations(path)
     wanted = {ours: theirs(ours) for ours in network.state_dict()}
-    absent = [ours for ours, names in wanted.items() if any(name not in found for name in names)]
-    if missing := [name for ours in absent if not ours.startswith(fresh) for name in wanted[ours]]:
+    absent = [
+        ours
+        for ours, names in wanted.items()
+        if any(name not in found for name in names) or (ours.startswith("heads.") and not keep_head)
+    ]
+    head = ("heads.", "bert.pooler.") if new_head else ()
+    if missing := [name for ours in absent if not ours.startswith(head) for name in wanted[ours]]:
         raise BadData(f"weights are missing: {_listed(missing)}", file=str(path))
     layers = network.config.num_hidden_layers
     surplus = [name for name in found if (layer := ENCODER_LAYER.match(name)) and int(layer[1]) >= layers]
@@ -105,7 +126,8 @@ def _read(
     found: dict[str, tuple[Path, str]], filled: dict[str, tuple[str, ...]], network: Network
 ) -> dict[str, Tensor]:
     shapes = {ours: tensor.shape for ours, tensor in network.state_dict().items()}
-    state, files = {}, {}
+    state: dict[str, Tensor] = {}
+    files: dict[Path, Any] = {}
     for ours, names in filled.items():
         parts = []
         for name in names:

@@ -1,0 +1,55 @@
+"""`mask`: pairs to masked pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from bertcli.commands import options
+
+if TYPE_CHECKING:
+    from bertcli.commands.streams import Streams
+    from bertcli.text.mask import MaskRule
+    from bertcli.text.wordpiece import WordPiece
+
+
+@options.command(
+    "mask",
+    reads='Pairs, as pairs writes them: {"id"?, "tokens", "word_starts"?, …}.',
+    writes='The same with "masked_positions" and "masked_tokens", the originals; "tokens" are corrupted.',
+    examples=[
+        ("bertcli pairs docs.jsonl | bertcli mask > train.jsonl.zst", "Hide 15% of the tokens."),
+        (
+            "bertcli pairs docs.jsonl | bertcli mask --whole-word --fates 100,0,0 --copies 2 --plain",
+            "Whole words, always as [MASK], and each pair twice with other masks.",
+        ),
+    ],
+)
+@options.inputs("PAIRS")
+@options.masking
+@click.option(
+    "--copies",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Times each pair is written, with other masks; from the second on #1, #2, … follow the id.",
+)
+@options.seed
+@options.vocabulary
+def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int, seed: int) -> None:
+    """Hide tokens of pairs for the masked language model.
+
+    The number of hidden tokens is exact: --rate of a sequence's tokens, rounded, [CLS] and [SEP] counted but
+    never hidden. A record's masks depend on --seed and its id alone (on its place in the stream where it has
+    no id), so that they stay the same under split and shuf.
+    """
+    from bertcli.records import Pair
+    from bertcli.text.mask import Masking
+
+    masking = Masking(wordpiece, rule, copies=copies, seed=seed)
+    with streams.writer() as out:
+        for records in streams.reader(Pair).map(masking.masked):
+            for record in records:
+                out.write(record)
+    streams.note(str(masking))

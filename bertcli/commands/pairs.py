@@ -1,0 +1,92 @@
+"""`pairs`: documents to pairs of segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bertcli.commands import options
+
+if TYPE_CHECKING:
+    from bertcli.commands.streams import Streams
+    from bertcli.text.wordpiece import WordPiece
+
+
+@options.command(
+    "pairs",
+    reads='Documents: {"id"?, "text"} or {"id"?, "sentences"}, a sentence being a string or a list of words.',
+    writes=(
+        'Pairs {"id", "tokens", "segment_b", "is_next", "word_starts"}, with [CLS] and [SEP]; with --single '
+        'segments without "segment_b" and "is_next".'
+    ),
+    examples=[
+        ("bertcli pairs docs.jsonl --max-length 64 > pairs.jsonl.zst", "Pairs of at most 64 tokens."),
+        (
+            "bertcli read text corpus.txt | bertcli pairs --single --plain",
+            "Segments for a model without pairs.",
+        ),
+    ],
+)
+@options.inputs("DOCS")
+@click.option(
+    "--max-length",
+    type=click.IntRange(5),
+    default=128,
+    show_default=True,
+    help="Tokens a sequence, [CLS] and [SEP] included.",
+)
+@click.option(
+    "--short",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Share of the documents that are cut into shorter pairs, of a random length.",
+)
+@click.option(
+    "--copies",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Times each document is cut, each time at random anew.",
+)
+@click.option(
+    "--window",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="DOCUMENTS",
+    help="How many of the last documents random segments come from.",
+)
+@click.option("--pool", metavar="FILE", help="Documents that random segments come from, not the window.")
+@click.option("--single", is_flag=True, help="Pack sentences into segments, without pairing.")
+@click.option(
+    "--split",
+    type=click.Choice(["lines", "rules", "sentencex"]),
+    default="rules",
+    show_default=True,
+    help="How a text is cut into sentences.",
+)
+@options.seed
+@options.vocabulary
+def command(streams: Streams, wordpiece: WordPiece, pool: str | None, split: str, seed: int, **rule: Any) -> None:
+    """Cut documents into pairs of segments for next-sentence prediction.
+
+    Segment A is followed by its true continuation (is_next true) or by a passage of another document. A
+    document is cut as soon as the next one has been read; the other documents are the last ones before that,
+    or --pool, and never the document itself. Empty sentences and documents are skipped and counted.
+    """
+    from bertcli.commands.streams import open_input
+    from bertcli.records import Document
+    from bertcli.stream import Reader
+    from bertcli.text.pairs import Pairing, PairRule
+    from bertcli.text.sentences import SPLITS
+
+    pairing = Pairing(wordpiece, PairRule(**rule), SPLITS[split], seed)
+    others = pairing.pool(Reader([open_input(pool)], Document)) if pool else None
+    documents = streams.reader(Document).map(pairing.encode)
+    with streams.writer() as out:
+        for record in pairing.pairs(documents, others):
+            out.write(record)
+    for line in pairing.summary.lines():
+        streams.note(line)

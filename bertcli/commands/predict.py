@@ -1,0 +1,66 @@
+"""`predict`: records to the same records with a model's answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bertcli.commands import options
+
+if TYPE_CHECKING:
+    from bertcli.commands.streams import Streams
+    from bertcli.engine.device import Device
+
+
+@options.command(
+    "predict",
+    reads=(
+        "Records of the model's task, labels not needed. For a pre-trained model: masked pairs, pairs, or text with "
+        '[MASK], plain or as {"text", "text_pair"?}.'
+    ),
+    writes=(
+        'The same with "prediction", the bare answer, and "details". Classification: the label, and {"probabilities": '
+        '{label: p}}. Pre-trained: for each hidden token a list of {"token", "probability"}, and as far as they apply '
+        '{"is_next_probability", "loss"}.'
+    ),
+    examples=[
+        ("bertcli predict labelled.jsonl -m classifier --plain | head -1", "The class of each text."),
+        (
+            "echo 'the [MASK] was late' | bertcli predict --top-k 3 --plain",
+            "Fill a gap, the three likeliest pieces.",
+        ),
+        (
+            "bertcli predict train.jsonl.zst | bertcli score pretraining",
+            "Loss and accuracy of a pre-trained model.",
+        ),
+    ],
+)
+@options.inputs("FILE", text=True)
+@options.model
+@click.option(
+    "--max-length",
+    type=click.IntRange(8),
+    help="Tokens a sequence, specials included.  [default: the model's]",
+)
+@click.option(
+    "--top-k",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Pieces to name for each hidden token.",
+)
+@options.compute
+def command(streams: Streams, model: Path, device: Device, max_length: int | None, top_k: int) -> None:
+    """Add a model's predictions to records.
+
+    Every record comes out, in order, a line for a line. Texts are gathered and computed by length; where the input
+    pauses, what has come is answered at once.
+    """
+    from bertcli.tasks import of_folder
+    from bertcli.weights.safetensors import open_folder
+
+    folder = open_folder(model)
+    task = of_folder(folder, folder.room(max_length), top_k)
+    options.infer(streams, folder, task, device)

@@ -1,0 +1,142 @@
+"""`pretrain`: pairs to a model folder (section 3.1, A.2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bertcli.commands import options, training
+from bertcli.errors import UsageError
+from bertcli.model.config import PRESETS, of_size
+
+if TYPE_CHECKING:
+    from bertcli.commands.streams import Streams
+    from bertcli.engine.device import Device
+    from bertcli.engine.run import Output, Settings
+    from bertcli.model.heads import Network
+    from bertcli.tasks.pretraining import Pretraining
+    from bertcli.text.mask import MaskRule
+    from bertcli.text.wordpiece import WordPiece
+
+
+@options.command(
+    "pretrain",
+    reads="Masked pairs, or pairs, which are then masked afresh each epoch.",
+    writes="A model folder; on stdout one plain JSON line with the last losses and the dev scores.",
+    examples=[
+        (
+            "bertcli pretrain train.jsonl.zst -o tiny --preset tiny --steps 20 --batch-size 8",
+            "Train the smallest preset for a few steps.",
+        ),
+        (
+            "bertcli pairs docs.jsonl | bertcli pretrain -o fresh --preset tiny --steps 20 --batch-size 8",
+            "Pairs straight from a pipe, masked afresh each epoch.",
+        ),
+    ],
+)
+@options.inputs("FILE")
+@options.vocabulary
+@click.option("--preset", type=click.Choice(list(PRESETS)), default="base", show_default=True, help="The model's size.")
+@click.option("--num-layers", type=click.IntRange(1), help="Layers, instead of the preset's.")
+@click.option(
+    "--hidden-size",
+    type=click.IntRange(1),
+    help="Width, instead of the preset's; the feed-forward is four times it.",
+)
+@click.option("--num-heads", type=click.IntRange(1), help="Attention heads, instead of the preset's.")
+@click.option(
+    "--start",
+    type=click.Path(path_type=Path),
+    help="A model folder whose size, vocabulary and weights to begin from.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["mlm+nsp", "mlm"]),
+    default="mlm+nsp",
+    show_default=True,
+    help="What is learned.",
+)
+@click.option(
+    "--max-length",
+    type=click.IntRange(8),
+    default=128,
+    show_default=True,
+    help="Tokens a sequence, specials included; a longer pair is an error.",
+)
+@options.masking
+@click.option("--dev", type=click.Path(), help="Pairs to score the model on, with each checkpoint and at the end.")
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Optimizer steps over which the rate falls.",
+)
+@click.option("--stop-at", type=click.IntRange(0), default=0, help="Stop after this step; --resume goes on.")
+@training.options(lr=1e-4, warmup=0.01, batch_size=256, save_every=1000)
+@options.compute
+def command(
+    streams: Streams,
+    output: Output,
+    force: bool,
+    settings: Settings,
+    device: Device,
+    wordpiece: WordPiece,
+    rule: MaskRule,
+    objective: str,
+    max_length: int,
+    start: Path | None,
+    dev: str | None,
+    **size: Any,
+) -> None:
+    """Pre-train BERT on pairs: the masked language model and next-sentence prediction.
+
+    The first epoch trains as the input arrives, through a shuffle buffer; later epochs are permutations of all that
+    was read. Masked pairs keep their masks; pairs are masked afresh each epoch. The folder opens in transformers as
+    BertForPreTraining, or BertForMaskedLM under the objective mlm. --start begins a new run from weights; --resume
+    goes on with an old one.
+    """
+    from bertcli.engine.run import Run
+    from bertcli.records import Anything
+    from bertcli.tasks.pretraining import Pretraining
+
+    if not training.prepare(streams, output, force=force):
+        return
+    task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
+    network = new_network(streams, task, settings, start, **size)
+    notes = {"objective": objective, "command": training.command_line()}
+    run = Run(task, settings, output, device, notes, say=streams.note)
+    run.dev = training.read_dev(streams, dev, task.masked, task.encode)
+    run.stream(streams.reader(Anything).map(task.encode))
+    training.watch(streams, run, run.train(network))
+
+
+def new_network(
+    streams: Streams,
+    task: Pretraining,
+    settings: Settings,
+    start: Path | None,
+    *,
+    preset: str,
+    **size: int | None,
+) -> Network:
+    """Returns a network of the size asked for, or one of the size and with the weights of the folder to start from."""
+    from bertcli.tasks.task import build
+    from bertcli.weights.safetensors import open_folder
+
+    if start is None:
+        shape = (own or usual for own, usual in zip(size.values(), PRESETS[preset], strict=True))
+        longest = max(task.max_length, 512)  # the paper's, so that training can go on with longer sequences
+        pieces = len(task.wordpiece.pieces)
+        config = of_size(*shape, vocab_size=pieces, max_position_embeddings=longest)
+        return build(task, config.with_dropout(settings.dropout), settings.seed)
+    model = open_folder(start)
+    if model.wordpiece.pieces != task.wordpiece.pieces:
+        raise UsageError(f"--start {start}: its vocabulary is not the one given by -v")
+    model.room(task.max_length)
+    network = build(task, replace(model.config, labels=()).with_dropout(settings.dropout), settings.seed)
+    training.start_from(streams, network, start, keep_head=True)
+    return network

@@ -1,0 +1,116 @@
+"""A command's standard input, output and error, and how it was told to treat them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from bertcli.errors import NoInput
+
+if TYPE_CHECKING:
+    from bertcli.records import Record
+    from bertcli.stream import Lines, Reader, Source, Writer
+
+
+class Streams:
+    """The input files (or stdin), stdout and stderr of one command, and how it was told to treat them."""
+
+    def __init__(self, files: tuple[str, ...], *, plain: bool, quiet: bool, on_error: str, text: bool) -> None:
+        """Open nothing yet."""
+        self.files, self.quiet, self.on_error = files or ("-",), quiet, on_error
+        self.plain = plain or os.environ.get("BERTCLI_PLAIN", "") not in ("", "0") or sys.stdout.isatty()
+        self.force_text = text
+        self.skipped: list[str] = []
+        self._writer: Writer | None = None
+
+    def sources(self) -> Iterator[Source]:
+        """Returns the input files, each opened when its turn comes: a process can hold only so many open.
+
+        Raises `NoInput` at once for the first that cannot be read.
+        """
+        for name in self.files:
+            if name != "-" and not os.access(name, os.R_OK):
+                open_input(name)  # fails, and says why
+        return map(open_input, self.files)
+
+    def lines(self) -> Iterator[Lines]:
+        """Returns the lines of each input file, for formats that are not records."""
+        from bertcli.stream import Lines
+
+        options = {"on_error": self.on_error, "skipped": self.skipped}
+        return (Lines(source, self._hand_on, **options) for source in self.sources())  # type: ignore[arg-type]
+
+    def reader(self, schema: type, *, text: bool = False) -> Reader:
+        """Returns the input's records; `text` says that the command also takes plain lines."""
+        from bertcli.stream import Reader
+
+        kind = (True if self.force_text else None) if text else False
+        options = {"on_error": self.on_error, "before_wait": self._hand_on}
+        reader = Reader(self.sources(), schema, text=kind, **options)  # type: ignore[arg-type]
+        self.skipped = reader.skipped
+        return reader
+
+    def _hand_on(self) -> None:
+        if self._writer:
+            self._writer.flush()
+
+    @contextmanager
+    def writer(self) -> Iterator[Writer]:
+        """Gives stdout as a stream of records; says at the end how many bad lines were passed over."""
+        from bertcli.stream import Writer
+
+        with Writer(unbuffered(sys.stdout.buffer), plain=self.plain) as self._writer:
+            yield self._writer
+        self.report_skipped()
+
+    def filter(self, schema: type, function: Callable[[Record], Record], *, text: bool = False) -> None:
+        """Write what the function makes of each record."""
+        reader = self.reader(schema, text=text)
+        with self.writer() as out:
+            for record in reader.map(function):
+                out.write(record)
+
+    def write_plain(self, data: bytes) -> None:
+        """Write bytes to stdout as they are."""
+        from bertcli.stream import write_all
+
+        write_all(unbuffered(sys.stdout.buffer), data)
+
+    def write_result(self, result: Record) -> None:
+        """Write one plain JSON line, the result of a command that does not produce a stream."""
+        from bertcli.stream import dumps
+
+        self.write_plain(dumps(result) + b"\n")
+
+    def note(self, message: str) -> None:
+        """Write one line to stderr, unless `--quiet`."""
+        if not self.quiet:
+            click.echo(message, err=True)
+
+    def report_skipped(self) -> None:
+        """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""
+        if self.skipped:
+            click.echo(f"skipped {len(self.skipped)} bad lines; the first: {self.skipped[0]}", err=True)
+
+
+def unbuffered(file: Any) -> BinaryIO:
+    """Returns the raw file under Python's buffer, or the file itself where there is none (tests)."""
+    raw: BinaryIO = getattr(file, "raw", file)
+    return raw
+
+
+def open_input(name: str) -> Source:
+    """Returns one opened input, `-` being stdin."""
+    from bertcli.stream import Source
+
+    if name == "-":
+        return Source(unbuffered(sys.stdin.buffer), "<stdin>")
+    try:
+        return Source(open(name, "rb", buffering=0), name)  # closed with the process
+    except OSError as error:
+        raise NoInput(f"{name}: {error.strerror}") from error

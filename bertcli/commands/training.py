@@ -1,0 +1,180 @@
+"""What `pretrain` and `finetune` share: the options of a run, its folder, and how it is watched."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bertcli.commands.options import F, applied, seed
+from bertcli.commands.streams import Streams
+from bertcli.errors import BadData
+
+if TYPE_CHECKING:
+    from bertcli.engine.run import Output, Run
+    from bertcli.model.heads import Network
+    from bertcli.records import Record
+    from bertcli.tasks.task import Example
+
+
+def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Callable[[F], F]:
+    """Adds the options of a training run with a command's own defaults; it gets them as `settings` and `output`."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def with_run(*args: Any, **kwargs: Any) -> Any:
+            from bertcli.engine.run import Output, Settings
+
+            settings, output = (
+                kind(**{name: kwargs.pop(name) for name in kind.__dataclass_fields__ if name in kwargs})
+                for kind in (Settings, Output)
+            )
+            return function(*args, settings=settings, output=output, **kwargs)
+
+        path = click.Path(path_type=Path)
+        return applied(
+            click.option("-o", "--output", "path", required=True, type=path, help="The model folder to write."),
+            click.option("--force", is_flag=True, help="Overwrite a model that is there."),
+            click.option("--resume", is_flag=True, help="Go on from the newest complete checkpoint there."),
+            click.option(
+                "--save-every",
+                type=click.IntRange(0),
+                default=save_every,
+                show_default=True,
+                help="Steps between checkpoints; 0: none.",
+            ),
+            click.option(
+                "--save-at",
+                default="",
+                callback=parse_steps,
+                help="Steps after which to keep a whole model in steps/N, as in 1000,5000.",
+            ),
+            click.option("--spool", type=path, help="Where ids are kept while training.  [default: under -o]"),
+            click.option(
+                "--lr",
+                type=click.FloatRange(0, min_open=True),
+                default=lr,
+                show_default=True,
+                help="The highest learning rate.",
+            ),
+            click.option(
+                "--warmup",
+                type=click.FloatRange(0),
+                default=warmup,
+                show_default=True,
+                help="Steps to reach it: below 1 a share, from 1 on a count.",
+            ),
+            click.option(
+                "--schedule",
+                type=click.Choice(["linear", "google", "constant"]),
+                default="linear",
+                show_default=True,
+                help="How the rate falls.",
+            ),
+            click.option(
+                "--bias-correction/--no-bias-correction",
+                default=True,
+                show_default=True,
+                help="Adam's; Google's code has none.",
+            ),
+            click.option(
+                "--batch-size",
+                type=click.IntRange(1),
+                default=batch_size,
+                show_default=True,
+                help="Examples an optimizer step.",
+            ),
+            click.option(
+                "--dropout",
+                type=click.FloatRange(0, 1, max_open=True),
+                default=0.1,
+                show_default=True,
+                help="On activations and on attention.",
+            ),
+            seed,
+        )(with_run)  # type: ignore[return-value]
+
+    return decorate
+
+
+def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    """Returns the numbers of a list such as `1000,5000`; raises click's error where one is no number."""
+    try:
+        return tuple(int(part) for part in value.split(",") if part)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of steps, as in 1000,5000") from None
+
+
+def command_line() -> str:
+    """Returns this command as it was typed, for the notes of its model."""
+    return shlex.join(["bertcli", *sys.argv[1:]])
+
+
+def prepare(streams: Streams, output: Output, *, force: bool) -> bool:
+    """Make the output folder; returns whether there is anything to do, which is not so for a finished `--resume`."""
+    from bertcli import folder
+
+    if output.resume and folder.is_finished(output.path):
+        streams.note(f"{output.path}: finished already")
+        return False
+    folder.create(output.path, force=force, resume=output.resume)
+    return True
+
+
+def start_from(streams: Streams, network: Network, model: Path, *, keep_head: bool) -> None:
+    """Fill a network from a model folder; stderr names what stays fresh."""
+    from bertcli.weights.safetensors import load
+
+    fresh = load(model, network, new_head=True, keep_head=keep_head)
+    parts = sorted({name.rpartition(".")[0] for name in fresh})
+    streams.note(f"starting from {model}" + (f"; fresh: {', '.join(parts)}" if parts else ""))
+
+
+def read_dev(
+    streams: Streams,
+    file: str | None,
+    complete: Callable[[Record], Record],
+    encode: Callable[[Record], list[Example]],
+) -> list[tuple[Record, list[Example]]]:
+    """Returns a dev file's records, completed with what they lack, beside what they are encoded to.
+
+    There are none where there is no file. Raises `BadData` where there is a file without records.
+    """
+    if file is None:
+        return []
+    from bertcli.records import Anything
+
+    dev = Streams((file,), plain=False, quiet=True, on_error=streams.on_error, text=False)
+    records = dev.reader(Anything).map(lambda record: (whole := complete(record), encode(whole)))
+    scored = list(records)
+    dev.report_skipped()
+    if not scored:
+        raise BadData("there is no record to score the model on", file=file)
+    return scored
+
+
+def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
+    """Go through a run's rows, under a bar with loss, rate, tokens/s and time left where there is a terminal.
+
+    The last line on stderr sums the run up; its figures go to stdout as one line.
+    """
+    from tqdm import tqdm
+
+    hidden = streams.quiet or not sys.stderr.isatty()
+    tokens, begun = 0, time.monotonic()
+    with tqdm(total=run.last, unit=" steps", file=sys.stderr, disable=hidden) as bar:
+        for row in rows:
+            tokens += row["tokens"]
+            rate = tokens / max(1e-9, time.monotonic() - begun)
+            bar.n = row["step"]
+            bar.set_postfix_str(f"loss {row['loss']:.3f}, lr {row['lr']:.2e}, {rate / 1000:.1f} k tokens/s")
+    figures = ", ".join(f"{name} {row[name]:.4f}" for name in row if "loss" in name)
+    streams.note(f"step {row['step']}: {figures}, {rate / 1000:.1f} k tokens/s; {run.output.path} is complete")
+    streams.report_skipped()
+    streams.write_result(run.result())

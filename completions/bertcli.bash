@@ -1,0 +1,115 @@
+# bash completion for bertcli; rendered by python -m bertcli.manual
+_bertcli() {
+    local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD - 1]}"
+    local before=("${COMP_WORDS[@]:1:COMP_CWORD - 1}") command= options= words= argument= word
+    for word in "${before[@]}"; do
+        [[ $word == -* ]] || { command=$word; break; }
+    done
+    case "$command:$previous" in
+        vocab:--on-error) words="stop skip" ;;
+        vocab:--size) compopt +o default ;;
+        vocab:*) options="--plain --quiet -q --on-error --text --size --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
+        read:--document) words="blank-line file line" ;;
+        read:--split) words="lines rules sentencex" ;;
+        read:--on-error) words="stop skip" ;;
+        read:*) options="--document --split --plain --quiet -q --on-error -h --help" argument="text glue-cola glue-sst-2" ;;
+        tokenize:--on-error) words="stop skip" ;;
+        tokenize:--field) words="" ;;
+        tokenize:-v | tokenize:--vocab) words="" ;;
+        tokenize:*) options="--plain --quiet -q --on-error --text --field -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
+        pairs:--on-error) words="stop skip" ;;
+        pairs:--max-length) compopt +o default ;;
+        pairs:--short) compopt +o default ;;
+        pairs:--copies) compopt +o default ;;
+        pairs:--window) compopt +o default ;;
+        pairs:--pool) words="" ;;
+        pairs:--split) words="lines rules sentencex" ;;
+        pairs:--seed) compopt +o default ;;
+        pairs:-v | pairs:--vocab) words="" ;;
+        pairs:*) options="--plain --quiet -q --on-error --max-length --short --copies --window --pool --single --split --seed -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
+        mask:--on-error) words="stop skip" ;;
+        mask:--rate) compopt +o default ;;
+        mask:--fates) words="" ;;
+        mask:--copies) compopt +o default ;;
+        mask:--seed) compopt +o default ;;
+        mask:-v | mask:--vocab) words="" ;;
+        mask:*) options="--plain --quiet -q --on-error --rate --fates --whole-word --copies --seed -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
+        pretrain:--on-error) words="stop skip" ;;
+        pretrain:-v | pretrain:--vocab) words="" ;;
+        pretrain:--preset) words="tiny mini small medium base large" ;;
+        pretrain:--num-layers) compopt +o default ;;
+        pretrain:--hidden-size) compopt +o default ;;
+        pretrain:--num-heads) compopt +o default ;;
+        pretrain:--start) words="" ;;
+        pretrain:--objective) words="mlm+nsp mlm" ;;
+        pretrain:--max-length) compopt +o default ;;
+        pretrain:--rate) compopt +o default ;;
+        pretrain:--fates) words="" ;;
+        pretrain:--dev) words="" ;;
+        pretrain:--steps) compopt +o default ;;
+        pretrain:--stop-at) compopt +o default ;;
+        pretrain:-o | pretrain:--output) words="" ;;
+        pretrain:--save-every) compopt +o default ;;
+        pretrain:--save-at) words="" ;;
+        pretrain:--spool) words="" ;;
+        pretrain:--lr) compopt +o default ;;
+        pretrain:--warmup) compopt +o default ;;
+        pretrain:--schedule) words="linear google constant" ;;
+        pretrain:--batch-size) compopt +o default ;;
+        pretrain:--dropout) compopt +o default ;;
+        pretrain:--seed) compopt +o default ;;
+        pretrain:--device) words="" ;;
+        pretrain:--precision) words="auto fp32 bf16" ;;
+        pretrain:--max-tokens) compopt +o default ;;
+        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --dev --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens -h --help" argument="" ;;
+        finetune:--on-error) words="stop skip" ;;
+        finetune:-m | finetune:--model) words="" ;;
+        finetune:--dev) words="" ;;
+        finetune:--epochs) compopt +o default ;;
+        finetune:--max-length) compopt +o default ;;
+        finetune:-o | finetune:--output) words="" ;;
+        finetune:--save-every) compopt +o default ;;
+        finetune:--save-at) words="" ;;
+        finetune:--spool) words="" ;;
+        finetune:--lr) compopt +o default ;;
+        finetune:--warmup) compopt +o default ;;
+        finetune:--schedule) words="linear google constant" ;;
+        finetune:--batch-size) compopt +o default ;;
+        finetune:--dropout) compopt +o default ;;
+        finetune:--seed) compopt +o default ;;
+        finetune:--device) words="" ;;
+        finetune:--precision) words="auto fp32 bf16" ;;
+        finetune:--max-tokens) compopt +o default ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --epochs --max-length -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens -h --help" argument="classification" ;;
+        predict:--on-error) words="stop skip" ;;
+        predict:-m | predict:--model) words="" ;;
+        predict:--max-length) compopt +o default ;;
+        predict:--top-k) compopt +o default ;;
+        predict:--device) words="" ;;
+        predict:--precision) words="auto fp32 bf16" ;;
+        predict:--max-tokens) compopt +o default ;;
+        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --device --precision --max-tokens -h --help" argument="" ;;
+        embed:--on-error) words="stop skip" ;;
+        embed:-m | embed:--model) words="" ;;
+        embed:--layers) words="" ;;
+        embed:--pool) words="words tokens cls mean" ;;
+        embed:--dtype) words="float16 float32" ;;
+        embed:--vectors) words="base64 list" ;;
+        embed:--max-length) compopt +o default ;;
+        embed:--device) words="" ;;
+        embed:--precision) words="auto fp32 bf16" ;;
+        embed:--max-tokens) compopt +o default ;;
+        embed:*) options="--plain --quiet -q --on-error --text -m --model --layers --pool --dtype --vectors --max-length --device --precision --max-tokens -h --help" argument="" ;;
+        score:--positive) words="" ;;
+        score:--on-error) words="stop skip" ;;
+        score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification pretraining" ;;
+        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score" ;;
+    esac
+    for word in "${before[@]:1}"; do
+        # Once the argument is there, what follows are files.
+        [[ " $argument " == *" $word "* ]] && argument=
+    done
+    [[ $current == -* ]] && words=$options argument=
+    COMPREPLY=($(compgen -W "$words $argument" -- "$current"))
+}
+complete -o default -F _bertcli bertcli

@@ -1,0 +1,161 @@
+# fish completion for bertcli; rendered by python -m bertcli.manual
+complete -c bertcli -n __fish_use_subcommand -l version -d 'Show the version and exit'
+complete -c bertcli -n __fish_use_subcommand -s h -l help -d 'Show this message and exit'
+complete -c bertcli -f -n __fish_use_subcommand -a vocab -d 'Learn a WordPiece vocabulary from text.'
+complete -c bertcli -f -n __fish_use_subcommand -a read -d 'Turn other people'\''s files into documents or task records.'
+complete -c bertcli -f -n __fish_use_subcommand -a tokenize -d 'Add WordPiece tokens, ids and offsets to text or records.'
+complete -c bertcli -f -n __fish_use_subcommand -a pairs -d 'Cut documents into pairs of segments for next-sentence prediction.'
+complete -c bertcli -f -n __fish_use_subcommand -a mask -d 'Hide tokens of pairs for the masked language model.'
+complete -c bertcli -f -n __fish_use_subcommand -a pretrain -d 'Pre-train a model on pairs.'
+complete -c bertcli -f -n __fish_use_subcommand -a finetune -d 'Fine-tune a model on the records of a task.'
+complete -c bertcli -f -n __fish_use_subcommand -a predict -d 'Add a model'\''s predictions to records.'
+complete -c bertcli -f -n __fish_use_subcommand -a embed -d 'Add a model'\''s vectors to records.'
+complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions beside gold labels.'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l size -d 'Pieces at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l document -d 'What ends a document of text: a blank line (the default), the file'\''s end, or every line' -x -a 'blank-line file line'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l split -d 'How text is cut into sentences: at line ends (the default), by rules, or by the sentencex package' -x -a 'lines rules sentencex'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from read; and not __fish_seen_subcommand_from text glue-cola glue-sst-2' -x -a 'text glue-cola glue-sst-2'
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l field -d 'The field to tokenize, a string or a list of words' -r
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -s v -l vocab -d 'The vocabulary, a piece a line' -r
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l max-length -d 'Tokens a sequence, [CLS] and [SEP] included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l short -d 'Share of the documents that are cut into shorter pairs, of a random length' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l copies -d 'Times each document is cut, each time at random anew' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l window -d 'How many of the last documents random segments come from' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l pool -d 'Documents that random segments come from, not the window' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l single -d 'Pack sentences into segments, without pairing'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l split -d 'How a text is cut into sentences' -x -a 'lines rules sentencex'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -s v -l vocab -d 'The vocabulary, a piece a line' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l rate -d 'Share of the tokens to predict' -x
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l whole-word -d 'Mask all pieces of a word together'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l copies -d 'Times each pair is written, with other masks; from the second on #1, #2, … follow the id' -x
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -s v -l vocab -d 'The vocabulary, a piece a line' -r
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s v -l vocab -d 'The vocabulary, a piece a line' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l preset -d 'The model'\''s size' -x -a 'tiny mini small medium base large'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-layers -d 'Layers, instead of the preset'\''s' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l hidden-size -d 'Width, instead of the preset'\''s; the feed-forward is four times it' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-heads -d 'Attention heads, instead of the preset'\''s' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l start -d 'A model folder whose size, vocabulary and weights to begin from' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l objective -d 'What is learned' -x -a 'mlm+nsp mlm'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-length -d 'Tokens a sequence, specials included; a longer pair is an error' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l rate -d 'Share of the tokens to predict' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l whole-word -d 'Mask all pieces of a word together'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dev -d 'Pairs to score the model on, with each checkpoint and at the end' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l steps -d 'Optimizer steps over which the rate falls' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l stop-at -d 'Stop after this step; --resume goes on' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s o -l output -d 'The model folder to write' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l force -d 'Overwrite a model that is there'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l resume -d 'Go on from the newest complete checkpoint there'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l save-every -d 'Steps between checkpoints; 0: none' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l save-at -d 'Steps after which to keep a whole model in steps/N, as in 1000,5000' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l spool -d 'Where ids are kept while training' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l lr -d 'The highest learning rate' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l schedule -d 'How the rate falls' -x -a 'linear google constant'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l bias-correction -l no-bias-correction -d 'Adam'\''s; Google'\''s code has none'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l batch-size -d 'Examples an optimizer step' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dropout -d 'On activations and on attention' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s m -l model -d 'The model folder' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dev -d 'Records to score the model on, after each epoch' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l epochs -d 'Passes over the records' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens a sequence, specials included; a longer text is cut' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s o -l output -d 'The model folder to write' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l force -d 'Overwrite a model that is there'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l resume -d 'Go on from the newest complete checkpoint there'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l save-every -d 'Steps between checkpoints; 0: none' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l save-at -d 'Steps after which to keep a whole model in steps/N, as in 1000,5000' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l spool -d 'Where ids are kept while training' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l lr -d 'The highest learning rate' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l schedule -d 'How the rate falls' -x -a 'linear google constant'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bias-correction -l no-bias-correction -d 'Adam'\''s; Google'\''s code has none'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l batch-size -d 'Examples an optimizer step' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dropout -d 'On activations and on attention' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification' -x -a 'classification'
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -s m -l model -d 'The model folder' -r
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'Tokens a sequence, specials included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l top-k -d 'Pieces to name for each hidden token' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -s m -l model -d 'The model folder' -r
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l layers -d 'embeddings, last, second-to-last, concat4, weighted4, weighted-all, or a list such as -1,-2' -r
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l pool -d 'What a row is of' -x -a 'words tokens cls mean'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l dtype -d 'The numbers'\'' type' -x -a 'float16 float32'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l vectors -d 'Compact, or readable by jq' -x -a 'base64 list'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-length -d 'Tokens a window, specials included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from score' -l positive -d 'The label whose f1, precision and recall are given, where there are two labels' -r
+complete -c bertcli -n '__fish_seen_subcommand_from score' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from score' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from score' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from score' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from score; and not __fish_seen_subcommand_from classification pretraining' -x -a 'classification pretraining'

@@ -1,0 +1,169 @@
+"""What is committed is what the program renders, the shells take it, and every example works."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+from program import ROOT, Result, run
+
+from bertcli import manual
+from bertcli.completion import bash, words_of
+
+COMMANDS = manual.commands()
+EXAMPLES = [line for command in COMMANDS.values() for line, _ in command.examples]
+
+
+def needs(program: str) -> None:
+    if not shutil.which(program):
+        pytest.skip(f"{program} is not installed")
+
+
+def test_what_is_committed_is_what_is_rendered() -> None:
+    rendered = manual.rendered()
+    committed = {str(path.relative_to(ROOT)) for folder in ("man", "completions") for path in ROOT.glob(f"{folder}/*")}
+    assert committed == set(rendered), "run python -m bertcli.manual"
+    for path, text in rendered.items():
+        assert (ROOT / path).read_text() == text, f"{path}: run python -m bertcli.manual"
+
+
+def test_the_table_of_the_readme() -> None:
+    readme = ROOT / "README.md"
+    if not readme.exists():
+        pytest.skip("no README yet")
+    text = readme.read_text()
+    assert all(marker in text for marker in manual.TABLE)
+    assert manual.with_table(text) == text, "run python -m bertcli.manual"
+
+
+def test_the_table_is_put_between_the_markers_alone() -> None:
+    start, end = manual.TABLE
+    text = f"before\n{start}\nold\n{end}\nafter\n"
+    new = manual.with_table(text)
+    assert new.startswith(f"before\n{start}\n\n| command | reads | writes |\n")
+    assert new.endswith(f" |\n\n{end}\nafter\n")
+    assert "| `read FORMAT [FILE]...` | " in new
+    assert manual.with_table(new) == new
+    assert manual.with_table("no markers\n") == "no markers\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_says_what_it_does(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help
+    assert command.reads.endswith(".")
+    assert command.writes.endswith(".")
+    assert command.examples
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{parameter.opts[0]} has no help"
+
+
+def test_a_long_option_has_one_meaning() -> None:
+    """Two commands may tell an option's default apart, but not what kind of value it takes."""
+    kinds: dict[str, set[tuple[str, str]]] = {}
+    for command in COMMANDS.values():
+        for word in words_of(command):
+            for name in word.names:
+                kinds.setdefault(name, set()).add((word.value, " ".join(sorted({*word.names} - {name}))))
+    # pairs has a pool of documents, embed pools vectors.
+    assert {name for name, kind in kinds.items() if len(kind) > 1} <= {"--pool"}
+
+
+# -- pages and shells -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bertcli", *(f"bertcli-{name}" for name in COMMANDS)])
+def test_a_page_is_clean_roff(name: str) -> None:
+    needs("groff")
+    result = run(["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-P-cbou", str(ROOT / f"man/{name}.1")])
+    assert (result.status, result.err) == (0, "")
+    page = result.out.decode().replace("‐", "-").replace("−", "-")
+    titles = [line for line in page.splitlines() if line.isupper() and line[0].isalpha() and "(" not in line]
+    middle = ["COMMANDS", "OPTIONS"] if name == "bertcli" else ["READS", "WRITES", "OPTIONS", "EXAMPLES"]
+    assert titles == ["NAME", "SYNOPSIS", "DESCRIPTION", *middle, "EXIT STATUS", "SEE ALSO"]
+    assert "--help" in page
+
+
+TYPED = [
+    ("bertcli sc", ["score"]),
+    ("bertcli --ver", ["--version"]),
+    ("bertcli read ", ["glue-cola", "glue-sst-2", "text"]),
+    ("bertcli read --document li", ["line"]),
+    ("bertcli read text --on-error ", ["skip", "stop"]),
+    ("bertcli score --posi", ["--positive"]),
+]
+
+
+def completed(result: Result) -> list[str]:
+    assert (result.status, result.err) == (0, "")
+    return sorted(line.split("\t")[0].strip() for line in result.out.decode().splitlines())
+
+
+@pytest.mark.parametrize(("typed", "expected"), [*TYPED, ("bertcli read text ", []), ("bertcli", COMMANDS)])
+def test_bash_completes(typed: str, expected: list[str]) -> None:
+    words = " ".join(f"'{word}'" for word in (typed + " " * (typed == "bertcli")).split(" "))
+    script = f"""source {ROOT}/completions/bertcli.bash
+        COMP_WORDS=({words}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _bertcli; printf '%s\\n' "${{COMPREPLY[@]}}" """
+    assert completed(run(["bash", "-c", script])) == (sorted(expected) or [""])
+
+
+@pytest.mark.parametrize(("typed", "expected"), TYPED)
+def test_fish_completes(typed: str, expected: list[str]) -> None:
+    needs("fish")
+    script = f"source {ROOT}/completions/bertcli.fish; complete -C '{typed}'"
+    assert completed(run(["fish", "--no-config", "-c", script])) == expected
+
+
+def test_zsh_takes_its_completion() -> None:
+    needs("zsh")
+    assert run(["zsh", "-n", str(ROOT / "completions/_bertcli")]) == (0, b"", "")
+
+
+def test_completion_quotes_what_shells_would_take_apart() -> None:
+    command = click.Command("x", params=[click.Option(["--odd"], help="It's [odd]: a\\b. More.")])
+    words = {"read": words_of(command)}
+    assert "'(--odd)--odd[It'\\''s \\[odd\\]\\: a\\\\b]:value:_files'" in manual.zsh(words)
+    assert "-d 'It'\\''s [odd]: a\\b'" in manual.fish(words)
+    assert "read:--odd" in bash(words)
+
+
+# -- examples -------------------------------------------------------------------------------------------
+
+# Makes the files that examples name.
+WORKSHOP = r"""
+for n in {1..60}; do
+    echo "The morning of day $n was bright and the road was long."
+    echo "Nobody saw the $n ships that left the harbour before noon."
+    echo "Was it number $n, or was it the one after?"; echo
+done > corpus.txt
+bertcli read text --plain corpus.txt > docs.jsonl
+bertcli vocab corpus.txt --size 300 > vocab.txt
+bertcli pairs docs.jsonl --max-length 64 | bertcli mask > train.jsonl.zst
+printf 'sentence\tlabel\n' > train.tsv
+for n in {1..20}; do printf 'a fine day \t1\na bad night \t0\n'; done >> train.tsv
+bertcli read glue-sst-2 --plain train.tsv > labelled.jsonl
+tail -n 8 labelled.jsonl > dev.jsonl
+bertcli pretrain train.jsonl.zst -o model --preset mini --steps 2 --batch-size 4
+bertcli finetune classification dev.jsonl -m model -o classifier --epochs 1
+"""
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with the files that examples name."""
+    folder = tmp_path_factory.mktemp("workshop")
+    made = run(["bash", "-e", "-o", "pipefail", "-c", WORKSHOP], cwd=folder)
+    assert made.status == 0, made.err
+    return folder
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_example_works(workshop: Path, line: str) -> None:
+    for folder in re.findall(r"-o (\S+)", line):
+        shutil.rmtree(workshop / folder, ignore_errors=True)  # what WORKSHOP or a page before made
+    result = run(["bash", "-o", "pipefail", "-c", line], cwd=workshop)
+    assert result.status == 0 or (result.status == 141 and "| head" in line), result.err
