@@ -6,17 +6,19 @@ The folder is Hugging Face's; what only bertcli needs is in `bertcli.json`. Ever
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertcli.errors import BadData, CannotCreate, NoInput
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,46 @@ def vocabulary_file(folder: Path) -> Path:
         if (folder / name).exists():
             return folder / name
     raise NoInput(f"{folder}: no vocab.txt and no tokenizer.json")
+
+
+def is_vocabulary(path: Path) -> bool:
+    """Returns whether a file is a vocabulary: a `tokenizer.json`, or plain lines with each special token on its own."""
+    try:
+        lines = path.read_bytes()[: 1 << 24].splitlines()
+    except OSError as error:
+        raise NoInput(f"{path}: {error.strerror}") from error
+    return path.name == "tokenizer.json" or {token.encode() for token in SPECIAL} <= set(lines)
+
+
+class TensorHeader(NamedTuple):
+    """What a safetensors file says of one tensor before its numbers."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Returns how many numbers it has."""
+        return math.prod(self.shape)
+
+
+def tensor_headers(folder: Path) -> dict[str, TensorHeader]:
+    """Returns the headers of all the tensors of a folder, whole or sharded; raises `NoInput` or `BadData`."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise NoInput(f"{folder}: no model.safetensors")
+    return {name: header for file in files for name, header in _headers(file).items()}
+
+
+def _headers(file: Path) -> dict[str, TensorHeader]:
+    try:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(8), "little")
+            rows = json.loads(opened.read(min(length, LONGEST_HEADER)))
+        rows.pop("__metadata__", None)
+        return {name: TensorHeader(row["dtype"], tuple(map(int, row["shape"]))) for name, row in rows.items()}
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise BadData("not a whole safetensors file", file=str(file)) from None
 
 
 def read_max_length(folder: Path) -> int | None:

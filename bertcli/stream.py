@@ -1,6 +1,6 @@
-"""zstd JSON Lines on binary files handed in: frames, flushes, line numbers.
+"""zstd JSON Lines on binary files handed in: line numbers, records, flushes.
 
-`Lines` takes zstd, gzip or plain bytes apart, `Reader` makes records of them, `Writer` writes records. None of them
+`Lines` cuts the bytes of `frames` into lines, `Reader` makes records of them, `Writer` writes records. None of them
 opens, closes or chooses a file; all of them say where a fault lies.
 
 A pipe must never starve: a reader about to wait for its producer first calls `before_wait`, by which the command's
@@ -13,22 +13,20 @@ import json
 import re
 import select
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import orjson
 import zstandard
 
 from bertcli.errors import BadData, IOFailed
+from bertcli.frames import pieces
 from bertcli.records import Record, checker
 
 T = TypeVar("T")
 
-ZSTD, GZIP, BOM = b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"\xef\xbb\xbf"
-SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
-CHUNK = 1 << 18  # bytes a raw read
+BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 30  # bytes; a longer one is refused rather than held in memory
 FLUSH_SECONDS = 0.2  # a busy writer hands on what it holds this often
 
@@ -40,75 +38,7 @@ class Source(NamedTuple):
     name: str
 
 
-# -- bytes ----------------------------------------------------------------------------------------------------------
-
-
-class _Decoder(Protocol):
-    """What zstandard's and zlib's decompression objects share."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, /) -> bytes: ...
-
-
-class _SkippableFrame:
-    """A frame of zstd that holds no data: four bytes of magic, four of length, and that many to pass over."""
-
-    def __init__(self) -> None:
-        self.eof, self.unused_data, self._held = False, b"", b""
-
-    def decompress(self, data: bytes, /) -> bytes:
-        self._held += data
-        if len(self._held) >= 8:
-            end = 8 + int.from_bytes(self._held[4:8], "little")
-            self.eof, self.unused_data = len(self._held) >= end, self._held[end:]
-        return b""
-
-
-def _decoder(magic: bytes) -> _Decoder | None:
-    if magic.startswith(ZSTD):
-        return zstandard.ZstdDecompressor().decompressobj()
-    if magic.startswith(GZIP):
-        return zlib.decompressobj(wbits=31)
-    return _SkippableFrame() if SKIPPABLE.match(magic) else None
-
-
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the decompressed bytes of a file, one piece (perhaps empty) for each raw read.
-
-    Raises `BadData` where a frame is corrupted or the file ends inside one: `decompressobj().eof` alone tells.
-    """
-    data, plain = b"", None
-    while True:
-        # No magic number has a line end in it, so that a short line need not wait for a fourth byte.
-        while len(data) < 4 and b"\n" not in data and (more := file.read(CHUNK)):
-            data += more
-            yield b""
-        decoder = _decoder(data[:4])
-        if plain is None:
-            plain = decoder is None
-        if plain:
-            yield data
-            yield from iter(lambda: file.read(CHUNK), b"")
-            return
-        if not data:
-            return
-        if decoder is None:
-            raise BadData("bytes that belong to no frame follow a compressed one (corrupted)")
-        while not decoder.eof:
-            data = data or file.read(CHUNK)
-            if not data:
-                raise BadData("the compressed stream ends in the middle of a frame (truncated)")
-            try:
-                yield decoder.decompress(data)
-            except (zstandard.ZstdError, zlib.error) as error:
-                raise BadData(f"the compressed stream is corrupted ({error})") from error
-            data = b""
-        data = decoder.unused_data
+# -- lines ----------------------------------------------------------------------------------------------------------
 
 
 def _has_data(file: BinaryIO) -> bool:
@@ -137,7 +67,7 @@ class Lines:
         self.name, self.number = source.name, 0
         self.on_error, self.skipped = on_error, [] if skipped is None else skipped
         self._file, self._before_wait = source.file, before_wait
-        self._pieces = _pieces(source.file)
+        self._pieces = pieces(source.file)
         self._lines: deque[bytes] = deque()
         self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
         self._tail_bytes = 0
@@ -174,8 +104,6 @@ class Lines:
             return act()
         except BadData as error:
             raise error.at(self.name, self.number + 1) from error.__cause__
-        except BrokenPipeError:
-            raise
         except OSError as error:
             raise IOFailed(f"{self.name}: reading failed: {error.strerror}") from error
 
@@ -191,10 +119,6 @@ class Lines:
             if self.waits():
                 self._before_wait()
                 self._guarded(self._fill)
-
-    def texts(self) -> Iterator[str]:
-        """Yields the lines as text; raises `BadData` with the byte's offset where one is not UTF-8."""
-        return self.map(lambda line: line)
 
     def map(self, function: Callable[[str], T]) -> Iterator[T]:
         """Yields what the function makes of each line's text; its `BadData` gets a place, or skips the line."""

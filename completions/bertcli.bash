@@ -103,7 +103,10 @@ _bertcli() {
         score:--positive) words="" ;;
         score:--on-error) words="stop skip" ;;
         score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification pretraining" ;;
-        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score" ;;
+        show:*) options="--json -h --help" argument="" ;;
+        demo:-o | demo:--output) words="" ;;
+        demo:*) options="-o --output --force -h --help" argument="" ;;
+        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score show demo" ;;
     esac
     for word in "${before[@]:1}"; do
         # Once the argument is there, what follows are files.

@@ -11,6 +11,8 @@ complete -c bertcli -f -n __fish_use_subcommand -a finetune -d 'Fine-tune a mode
 complete -c bertcli -f -n __fish_use_subcommand -a predict -d 'Add a model'\''s predictions to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a embed -d 'Add a model'\''s vectors to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions beside gold labels.'
+complete -c bertcli -f -n __fish_use_subcommand -a show -d 'Say what is in a model folder, a vocabulary or a stream.'
+complete -c bertcli -f -n __fish_use_subcommand -a demo -d 'Run the whole pipe on a small corpus that ships inside.'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
@@ -159,3 +161,8 @@ complete -c bertcli -n '__fish_seen_subcommand_from score' -l quiet -s q -d 'No 
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from score; and not __fish_seen_subcommand_from classification pretraining' -x -a 'classification pretraining'
+complete -c bertcli -n '__fish_seen_subcommand_from show' -l json -d 'One JSON object, for programs'
+complete -c bertcli -n '__fish_seen_subcommand_from show' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from demo' -s o -l output -d 'The folder to work in' -r
+complete -c bertcli -n '__fish_seen_subcommand_from demo' -l force -d 'Overwrite what an earlier demo left there'
+complete -c bertcli -n '__fish_seen_subcommand_from demo' -s h -l help -d 'Show this message and exit'

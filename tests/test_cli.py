@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from program import Result, environment
@@ -67,19 +68,32 @@ def test_a_message_has_its_parts_in_order() -> None:
     ],
 )
 def test_what_a_command_raises_becomes_a_status_and_one_line(raised: str, status: int, said: str) -> None:
-    code = f"""
-import click
-from bertcli import cli, errors
-@cli.group.command("fail")
-def fail():
-    raise {raised}
-cli.LazyGroup.get_command = lambda self, context, name: fail
-import sys; sys.argv = ["bertcli", "fail"]
-cli.main()"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=False)
+    done = fail(f"raise {raised}")
     assert done.returncode == status
     assert done.stderr.decode().startswith(said)
     assert done.stderr.count(b"\n") == bool(said)
+
+
+def fail(body: str, stdout: Any = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command with the given body behind the error boundary."""
+    code = f"""
+import sys, click
+from bertcli import cli, errors
+@cli.group.command("fail")
+def fail():
+    {body}
+cli.LazyGroup.get_command = lambda self, context, name: fail
+sys.argv = ["bertcli", "fail"]
+cli.main()"""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=environment(), check=False)
+
+
+def test_what_was_said_is_handed_on_before_the_end() -> None:
+    said = fail("sys.stdout.write('said')")
+    assert (said.returncode, said.stdout) == (0, b"said")
+    with open("/dev/full", "wb") as full:
+        assert fail("sys.stdout.write('said')", full).returncode == 74
 
 
 def test_standard_output_that_fails_is_74(shell: Callable[..., Result]) -> None:

@@ -23,9 +23,11 @@ TREES = {path: ast.parse(path.read_text()) for path in FILES}
 ORDER: list[set[str]] = [
     {"errors"},
     {"records"},
+    {"frames"},
     {"stream"},
     {"folder"},
-    {"text", "formats", "metrics", "plot"},
+    {"text", "formats", "metrics", "plot", "demo"},
+    {"show"},
     {"model"},
     {"weights"},
     {"tasks"},
@@ -37,7 +39,7 @@ ORDER: list[set[str]] = [
     {"__main__"},
 ]
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
-LIGHT = [part for parts in ORDER[: RANK["text"] + 1] for part in parts]
+LIGHT = [part for parts in ORDER[: RANK["show"] + 1] for part in parts]
 WITH_CLICK = {"commands", "cli", "completion", "manual", "__main__"}
 
 

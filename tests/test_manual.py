@@ -60,6 +60,9 @@ def test_a_command_says_what_it_does(name: str) -> None:
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{parameter.opts[0]} has no help"
+        elif isinstance(parameter.type, click.Choice):
+            page = command.help + command.reads
+            assert all(choice in page for choice in parameter.type.choices), "a choice that the page does not name"
 
 
 def test_a_long_option_has_one_meaning() -> None:

@@ -77,9 +77,7 @@ def test_a_masked_pair_is_a_pair() -> None:
 
 
 @given(st.integers(0, 2**62), st.integers(0, 99), st.text(max_size=5), st.integers(0, 99))
-def test_randomness_hangs_on_seed_epoch_and_id_alone(
-    seed: int, epoch: int, identity: str, index: int
-) -> None:
+def test_randomness_hangs_on_seed_epoch_and_id_alone(seed: int, epoch: int, identity: str, index: int) -> None:
     first = randomness(seed, epoch, key({"id": identity, "more": 1}, index)).random()
     assert first == randomness(seed, epoch, key({"id": identity}, index + 1)).random()
     others = [(seed + 1, epoch, identity), (seed, epoch + 1, identity), (seed, epoch, identity + "x")]

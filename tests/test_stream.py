@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import pytest
 import zstandard
-from program import Result, decompressed, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from program import Result, decompressed, environment
 
 from bertcli import stream
 from bertcli.errors import BadData, IOFailed
@@ -51,7 +51,7 @@ def read(data: bytes, size: int = 1 << 20, **options: object) -> list[dict[str, 
 
 
 def lines(data: bytes, size: int = 1 << 20) -> list[str]:
-    return list(Lines(source(data, size)).texts())
+    return list(Lines(source(data, size)).map(str))
 
 
 def zstd(data: bytes) -> bytes:
@@ -105,9 +105,7 @@ def test_lines_are_those_between_line_feeds(data: bytes, size: int, kind: str) -
     expected = data.split(b"\n")
     if expected[-1] == b"":  # the last line has its end
         expected.pop()
-    expected = [
-        line.removeprefix(BOM if not n else b"").removesuffix(b"\r") for n, line in enumerate(expected)
-    ]
+    expected = [line.removeprefix(BOM if not n else b"").removesuffix(b"\r") for n, line in enumerate(expected)]
     assert list(Lines(source(packed, size))) == expected
 
 
@@ -149,9 +147,7 @@ def test_text_or_records_by_the_first_character() -> None:
 
 
 def test_integers_of_more_than_64_bits_and_unknown_fields_keep_value_and_order() -> None:
-    line = (
-        b'{"z":123456789012345678901234567890,"a":-9223372036854775809,"d":1e+22,"s":"1234567890123456789"}\n'
-    )
+    line = b'{"z":123456789012345678901234567890,"a":-9223372036854775809,"d":1e+22,"s":"1234567890123456789"}\n'
     assert decompressed(written(read(line))) == line
     assert loads(b"18446744073709551615") == 2**64 - 1
 
@@ -337,14 +333,10 @@ def test_a_slow_line_comes_through_at_once(compressed_in: bool, plain_out: bool)
         "line",
         *["--plain"] * plain_out,
     ]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
-    ) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
         program = Program(process)
         encoder = zstandard.ZstdCompressor(write_checksum=True).compressobj()
-        decoder = (
-            (lambda data: data) if plain_out else zstandard.ZstdDecompressor().decompressobj().decompress
-        )
+        decoder = (lambda data: data) if plain_out else zstandard.ZstdDecompressor().decompressobj().decompress
         for number, word in enumerate([b"a", b"", b"of two lines", b"b"]):
             line = word + b"\n"
             if compressed_in:

@@ -121,14 +121,17 @@ def new_network(
     start: Path | None,
     *,
     preset: str,
-    **size: int | None,
+    num_layers: int | None,
+    hidden_size: int | None,
+    num_heads: int | None,
 ) -> Network:
     """Returns a network of the size asked for, or one of the size and with the weights of the folder to start from."""
     from bertcli.tasks.task import build
     from bertcli.weights.safetensors import open_folder
 
     if start is None:
-        shape = (own or usual for own, usual in zip(size.values(), PRESETS[preset], strict=True))
+        given = (num_layers, hidden_size, num_heads)
+        shape = (own or usual for own, usual in zip(given, PRESETS[preset], strict=True))
         longest = max(task.max_length, 512)  # the paper's, so that training can go on with longer sequences
         pieces = len(task.wordpiece.pieces)
         config = of_size(*shape, vocab_size=pieces, max_position_embeddings=longest)

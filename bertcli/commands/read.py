@@ -46,6 +46,8 @@ from bertcli.formats import READERS, reader
 def command(streams: Streams, name: str, document: str | None, split: str | None) -> None:
     """Turn other people's files into documents or task records.
 
+    FORMAT is text, glue-cola or glue-sst-2.
+
     A document is written as soon as it has ended, and only one is ever held. Its `id` is its number in the
     file, from "0", or a row's own index where the format has one; with several files, the file's name comes
     before it, as in "b.txt:0". With `--document line` each line becomes a document's `text`, unless `--split`

@@ -24,7 +24,7 @@ from bertcli.commands.streams import Streams
         ),
     ],
 )
-@click.argument("task", type=click.Choice(["classification", "pretraining"]))
+@click.argument("task", metavar="TASK", type=click.Choice(["classification", "pretraining"]))
 @click.option(
     "--positive",
     default="1",
@@ -36,11 +36,11 @@ from bertcli.commands.streams import Streams
 def command(streams: Streams, task: str, positive: str) -> None:
     """Score predictions beside gold labels.
 
-    classification gives `accuracy`, `matthews`, `precision`, `recall` and `f1` as fractions, and for each
+    TASK classification gives `accuracy`, `matthews`, `precision`, `recall` and `f1` as fractions, and for each
     label the gold, predicted and correct counts. With more than two labels, or two that lack `--positive`,
     the last three are means over the labels: `macro_precision`, `macro_recall` and `macro_f1`.
 
-    pretraining gives `mlm_loss` (mean cross-entropy a masked token, in nats), `perplexity`, `mlm_accuracy`
+    TASK pretraining gives `mlm_loss` (mean cross-entropy a masked token, in nats), `perplexity`, `mlm_accuracy`
     and `nsp_accuracy`, and how many `masked` tokens and `pairs` they stand for.
 
     A metric of which there is nothing to count is left out; empty input gives a `total` of 0.

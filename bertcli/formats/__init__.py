@@ -20,7 +20,5 @@ READERS = {
 def reader(name: str) -> Callable[..., Iterator[dict[str, Any]]]:
     """Returns the reader of a format, its file imported now."""
     file, function = READERS[name]
-    found: Callable[..., Iterator[dict[str, Any]]] = getattr(
-        importlib.import_module(f"{__name__}.{file}"), function
-    )
+    found: Callable[..., Iterator[dict[str, Any]]] = getattr(importlib.import_module(f"{__name__}.{file}"), function)
     return found

@@ -65,9 +65,7 @@ def _layout(row: list[str], layouts: tuple[Layout, ...]) -> Layout:
     for layout in layouts:
         if layout.fits(row):
             return layout
-    known = [
-        repr("\t".join(layout.header)) if layout.header else f"{layout.columns} columns" for layout in layouts
-    ]
+    known = [repr("\t".join(layout.header)) if layout.header else f"{layout.columns} columns" for layout in layouts]
     raise BadData("the first line tells no layout", found="\t".join(row), expected=" or ".join(known))
 
 

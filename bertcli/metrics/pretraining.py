@@ -25,9 +25,7 @@ class Observed(NamedTuple):
 def observe(record: Record) -> Observed:
     """Returns one record's counts; raises `BadData` where prediction or loss does not fit its tokens."""
     gold, details = record["masked_tokens"], record["details"]
-    correct = sum(
-        token == best for token, best in zip(gold, _best(record["prediction"], len(gold)), strict=True)
-    )
+    correct = sum(token == best for token, best in zip(gold, _best(record["prediction"], len(gold)), strict=True))
     loss = _number(details, "loss") * len(gold) if gold else 0.0
     is_next = record.get("is_next")
     if is_next is None or details.get("is_next_probability") is None:
@@ -38,9 +36,7 @@ def observe(record: Record) -> Observed:
 def _best(prediction: list[list[dict[str, Any]]], expected: int) -> list[str]:
     """Returns each position's first token."""
     if len(prediction) != expected:
-        raise BadData(
-            field="prediction", found=len(prediction), expected=f"{expected} positions, as in masked_tokens"
-        )
+        raise BadData(field="prediction", found=len(prediction), expected=f"{expected} positions, as in masked_tokens")
     try:
         return [candidates[0]["token"] for candidates in prediction]
     except (IndexError, KeyError, TypeError):

@@ -41,7 +41,7 @@ class Config:
 
     def with_dropout(self, share: float) -> Config:
         """Returns the same config with one dropout everywhere, as the paper has it."""
-        return replace(self, hidden_dropout_prob=share, attention_probs_dropout_prob=share)
+        return replace(self, hidden_dropout_prob=share, attention_probs_dropout_prob=share, classifier_dropout=None)
 
     def __post_init__(self) -> None:
         """Raise `UsageError` where the sizes do not go together."""

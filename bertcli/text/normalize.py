@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -83,9 +84,19 @@ def infer_casing(
         casing = Casing(lower, strip, split)
         if (changed := first_changed(pieces, casing)) is None:
             return casing
-    raise would_change(changed, casing)
+    raise _would_change(changed, casing)
 
 
-def would_change(piece: str | None, casing: Casing) -> BadData:
-    """Returns the error for switches that do not fit a vocabulary."""
+def combine(default: Casing, pieces: Iterable[str], **given: bool | None) -> Casing:
+    """Returns a vocabulary's own casing with the given switches put before it.
+
+    Raises `BadData` naming a piece that they would change; the vocabulary's own casing is not judged.
+    """
+    casing = replace(default, **{name: value for name, value in given.items() if value is not None})
+    if casing != default and (changed := first_changed(pieces, casing)) is not None:
+        raise _would_change(changed, casing)
+    return casing
+
+
+def _would_change(piece: str | None, casing: Casing) -> BadData:
     return BadData(f"the piece {piece!r} would never be made with {casing}: the vocabulary has another casing")

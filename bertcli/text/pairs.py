@@ -90,10 +90,10 @@ def pack(document: Sequence[Tokens[T]], room: int, short: float, rng: random.Ran
         if segment and len(segment) + len(sentence) > target:
             yield segment
             segment = []
-        segment = [*segment, *sentence]
-        while len(segment) > target:
-            yield segment[:target]
-            segment = segment[target:]
+        segment.extend(sentence)
+        if len(segment) > target:
+            *full, segment = [segment[start : start + target] for start in range(0, len(segment), target)]
+            yield from full
     if segment:
         yield segment
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from bertcli.errors import BadData
 from bertcli.folder import MASK, SPECIAL, UNK, Casing, read_casing, read_vocabulary
 from bertcli.records import Record
-from bertcli.text.normalize import ASCII_WORD, first_changed, infer_casing, normalizer, would_change
+from bertcli.text.normalize import ASCII_WORD, combine, infer_casing, normalizer
 
 T = TypeVar("T")
 
@@ -82,13 +82,11 @@ class WordPiece:
         lowercase = None if cased is None else not cased
         given = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
         default = read_casing(path.parent)
-        if default is None:
-            casing, origin = infer_casing(pieces, **given), "inferred from its pieces"
-        else:
-            switches = {name: getattr(default, name) if value is None else value for name, value in given.items()}
-            casing, origin = Casing(**switches), "tokenizer_config.json"
-            if casing != default and (changed := first_changed(pieces, casing)) is not None:
-                raise would_change(changed, casing)
+        origin = "tokenizer_config.json" if default else "inferred from its pieces"
+        try:
+            casing = combine(default, pieces, **given) if default else infer_casing(pieces, **given)
+        except BadData as error:
+            raise error.at(str(path), None) from None
         return cls(pieces, casing), "given" if None not in (lowercase, strip_accents) else origin
 
     # -- ids -------------------------------------------------------------------------------------------------

@@ -79,9 +79,7 @@ def test_official_files(shared: Path, file: str, count: int, ones: int | None) -
     with path.open("rb", buffering=0) as raw:
         found = list(reader(f"glue-{file.split('/')[0].lower()}")(Lines(Source(raw, path.name))))  # type: ignore[arg-type]
     assert [row["id"] for row in found] == [str(n) for n in range(count)]
-    assert Counter(row.get("label") for row in found) == (
-        {"1": ones, "0": count - ones} if ones else {None: count}
-    )
+    assert Counter(row.get("label") for row in found) == ({"1": ones, "0": count - ones} if ones else {None: count})
     for row in found:
         checker(Classification)(row)
     column = {"CoLA/train": 4, "CoLA/dev": 4, "SST-2/dev": 1}.get(file, 2)

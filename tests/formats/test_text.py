@@ -6,9 +6,9 @@ import io
 from collections.abc import Callable
 
 import pytest
-from program import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from program import Result
 
 from bertcli.formats import text
 from bertcli.stream import Lines, Source
@@ -23,9 +23,7 @@ def documents(data: bytes, **options: object) -> list[dict[str, object]]:
 
 
 @given(st.lists(st.lists(words, min_size=1, max_size=4), max_size=5), st.integers(1, 3), st.booleans())
-def test_blank_lines_part_documents_and_lines_sentences(
-    corpus: list[list[str]], blanks: int, has_end: bool
-) -> None:
+def test_blank_lines_part_documents_and_lines_sentences(corpus: list[list[str]], blanks: int, has_end: bool) -> None:
     data = ("\n" * (blanks + 1)).join("\n".join(sentences) for sentences in corpus) + "\n" * has_end
     expected = [{"id": str(n), "sentences": sentences} for n, sentences in enumerate(corpus)]
     assert documents(data.encode(), split=str.splitlines) == expected
@@ -38,9 +36,7 @@ def test_what_ends_a_document() -> None:
         "Three.",
         "Four.",
     ]
-    assert [document["text"] for document in documents(TEXT, border="file")] == [
-        "One. Two.\nThree.\n\n\nFour."
-    ]
+    assert [document["text"] for document in documents(TEXT, border="file")] == ["One. Two.\nThree.\n\n\nFour."]
     for border in text.BORDERS:
         assert documents(b"\n \n", border=border) == []
 
@@ -78,9 +74,7 @@ def test_options(invoke: Callable[..., Result], options: str, expected: list[dic
 
 
 def test_several_files_give_their_names_to_the_ids(shell: Callable[..., Result]) -> None:
-    result = shell(
-        "printf 'a\\n\\nb\\n' > x.txt; printf 'c\\n' | bertcli read text --document line x.txt - x.txt"
-    )
+    result = shell("printf 'a\\n\\nb\\n' > x.txt; printf 'c\\n' | bertcli read text --document line x.txt - x.txt")
     assert [record["id"] for record in result.records] == [
         "x.txt:0",
         "x.txt:1",

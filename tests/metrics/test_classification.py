@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable
 
 import pytest
-from program import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from program import Result
 
 from bertcli.metrics.classification import score, summarize
 

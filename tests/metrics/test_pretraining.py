@@ -7,18 +7,16 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from program import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from program import Result
 
 from bertcli.errors import BadData
 from bertcli.metrics.pretraining import observe, score
 
 
 def record(gold: list[str], said: list[str], losses: list[float], **more: object) -> dict[str, object]:
-    prediction = [
-        [{"token": token, "probability": 0.5}, {"token": "x", "probability": 0.1}] for token in said
-    ]
+    prediction = [[{"token": token, "probability": 0.5}, {"token": "x", "probability": 0.1}] for token in said]
     details: dict[str, object] = {"loss": sum(losses) / len(losses)} if losses else {}
     if "probability" in more:
         details["is_next_probability"] = more.pop("probability")
@@ -30,9 +28,7 @@ tokens = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("ab"), st.flo
 
 @given(st.lists(tokens, max_size=5))
 def test_every_token_weighs_the_same(pairs: list[list[tuple[str, str, float]]]) -> None:
-    records = [
-        record([g for g, _, _ in pair], [s for _, s, _ in pair], [x for _, _, x in pair]) for pair in pairs
-    ]
+    records = [record([g for g, _, _ in pair], [s for _, s, _ in pair], [x for _, _, x in pair]) for pair in pairs]
     found, every = score(records), [token for pair in pairs for token in pair]
     assert (found["masked"], found["pairs"], found["total"]) == (len(every), 0, len(pairs))
     assert "nsp_accuracy" not in found

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,10 @@ def test_single_segments_hold_each_token_once(lengths: list[int], room: int, sho
     segments = list(pack(sentences, room, short, random.Random(seed)))
     assert list(chain.from_iterable(segments)) == list(chain.from_iterable(sentences))
     assert all(0 < len(segment) <= room for segment in segments)
+    if not short:  # a segment ends early only where the next sentence would not fit
+        for segment, following in pairwise(segments):
+            _, sentence, place = following[0]
+            assert len(segment) == room or (place == 0 and len(segment) + lengths[sentence] > room)
 
 
 def test_without_another_document_every_pair_is_next() -> None:

@@ -1,0 +1,87 @@
+"""The content of zstd, gzip or plain files, told apart by their first bytes; frames joined, damage never passed over.
+
+The file is handed in, ideally unbuffered; nothing here opens or closes one.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO, Protocol
+
+import zstandard
+
+from bertcli.errors import BadData
+
+ZSTD, GZIP = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
+SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
+CHUNK = 1 << 18  # bytes a raw read
+
+
+class _Decoder(Protocol):
+    """What zstandard's and zlib's decompression objects share."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _SkippableFrame:
+    """A frame of zstd that holds no data: four bytes of magic, four of length, and that many to pass over."""
+
+    def __init__(self) -> None:
+        self.eof, self.unused_data, self._held = False, b"", b""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        self._held += data
+        if len(self._held) >= 8:
+            end = 8 + int.from_bytes(self._held[4:8], "little")
+            self.eof, self.unused_data = len(self._held) >= end, self._held[end:]
+        return b""
+
+
+def _decoder(magic: bytes) -> _Decoder | None:
+    if magic.startswith(ZSTD):
+        return zstandard.ZstdDecompressor().decompressobj()
+    if magic.startswith(GZIP):
+        return zlib.decompressobj(wbits=31)
+    return _SkippableFrame() if SKIPPABLE.match(magic) else None
+
+
+def pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Yields the decompressed bytes of a file, one piece (perhaps empty) for each raw read.
+
+    Raises `BadData` where a frame is corrupted or the file ends inside one: `decompressobj().eof` alone tells.
+    """
+    data, plain = b"", None
+    while True:
+        # No magic number has a line end in it, so that a short line need not wait for a fourth byte.
+        while len(data) < 4 and b"\n" not in data and (more := file.read(CHUNK)):
+            data += more
+            yield b""
+        decoder = _decoder(data[:4])
+        if plain is None:
+            plain = decoder is None
+        if plain:
+            yield data
+            yield from iter(lambda: file.read(CHUNK), b"")
+            return
+        if not data:
+            return
+        if decoder is None:
+            raise BadData("bytes that belong to no frame follow a compressed one (corrupted)")
+        while not decoder.eof:
+            data = data or file.read(CHUNK)
+            if not data:
+                raise BadData("the compressed stream ends in the middle of a frame (truncated)")
+            try:
+                yield decoder.decompress(data)
+            except (zstandard.ZstdError, zlib.error) as error:
+                raise BadData(f"the compressed stream is corrupted ({error})") from error
+            data = b""
+        data = decoder.unused_data

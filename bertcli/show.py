@@ -1,0 +1,82 @@
+"""What is in a model folder, a vocabulary or a stream, without torch and without its tensors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bertcli import folder
+from bertcli.records import Record
+from bertcli.text.normalize import is_unused
+from bertcli.text.wordpiece import WordPiece
+
+SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+PARTS = ("embeddings", "encoder", "pooler")
+JSON_NAMES = {str: "string", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
+
+
+def model(path: Path) -> dict[str, Any]:
+    """Returns a folder's sizes, parameters by part, number types, vocabulary, labels, and how it was made.
+
+    Raises `NoInput` or `BadData` naming the file that is missing or damaged.
+    """
+    config, notes = folder.read_json(path / "config.json"), folder.read_notes(path)
+    tensors = folder.tensor_headers(path)
+    parameters: Counter[str] = Counter()
+    for name, tensor in tensors.items():
+        part = next((part for part in PARTS if f"{part}." in name), "heads")
+        parameters[part] += tensor.size
+    labels = config.get("id2label") or {}
+    return {
+        "kind": "model",
+        "architecture": next(iter(config.get("architectures") or []), None),
+        **{name: config.get(name) for name in SIZES},
+        "parameters": {**parameters, "total": parameters.total()},
+        "dtypes": sorted({tensor.dtype for tensor in tensors.values()}),
+        "vocabulary": vocabulary(folder.vocabulary_file(path)),
+        "max_length": folder.read_max_length(path) or config.get("max_position_embeddings"),
+        "labels": [labels[number] for number in sorted(labels, key=int)],
+        **({"made_by": notes} if notes else {}),
+    }
+
+
+def vocabulary(path: Path) -> dict[str, Any]:
+    """Returns the number of pieces of each sort, and the casing that texts get; raises as `WordPiece.open` does."""
+    wordpiece, origin = WordPiece.open(path)
+    pieces = wordpiece.pieces
+    return {
+        "kind": "vocabulary",
+        "pieces": len(pieces),
+        "continuations": sum(piece.startswith("##") for piece in pieces),
+        "characters": sum(len(piece.removeprefix("##")) == 1 for piece in pieces),
+        "unused": sum(map(is_unused, pieces)),
+        "longest": max(pieces, key=len),
+        "casing": str(wordpiece.casing),
+        "casing_from": origin,
+    }
+
+
+def stream(records: Iterable[Record]) -> dict[str, Any]:
+    """Returns the number of records, and of each field how many have it and with values of which types."""
+    count, fields, types, first = 0, Counter[str](), dict[str, set[str]](), None
+    for record in records:
+        first = record if count == 0 else first
+        count += 1
+        fields.update(record.keys())
+        for name, value in record.items():
+            types.setdefault(name, set()).add(JSON_NAMES.get(type(value), "null"))
+    described = {name: {"in": number, "types": sorted(types[name])} for name, number in fields.items()}
+    return {"kind": "stream", "records": count, "fields": described, "first": first}
+
+
+def lines(value: Any, name: str = "", depth: int = 0) -> list[str]:
+    """Returns a description as indented lines for people."""
+    pad = "  " * (depth - 1)
+    if isinstance(value, dict) and value and depth < 4:
+        head = [f"{pad}{name}:"] if name else []
+        return head + [line for key, inner in value.items() for line in lines(inner, key, depth + 1)]
+    shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+    text = f"{shown:,}" if type(shown) is int else str(shown)
+    return [f"{pad}{name}: {text if len(text) <= 200 else text[:199] + '…'}"]
