@@ -63,7 +63,8 @@ def main() -> None:
     except BrokenPipeError:
         die_of(signal.SIGPIPE)
     # The streams were flushed where they were written; what is left of them must not fail again on the way out.
-    sys.stderr.flush()
+    if sys.stderr:  # None where the shell has closed it
+        sys.stderr.flush()
     os._exit(status)
 
 
@@ -109,7 +110,8 @@ def invoke(arguments: list[str]) -> None:
         with group.make_context("bertcli", arguments) as context:
             group.invoke(context)
     finally:
-        sys.stdout.flush()
+        if sys.stdout:
+            sys.stdout.flush()
 
 
 def say(name: str, problem: str, status: int) -> int:

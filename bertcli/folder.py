@@ -221,7 +221,7 @@ def is_finished(folder: Path) -> bool:
 
 
 def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length: int) -> None:
-    """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, from which transformers makes a BertTokenizer."""
+    """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, which transformers reads as a BertTokenizer."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     with replacing(folder / "vocab.txt") as temporary:

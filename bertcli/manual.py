@@ -93,7 +93,7 @@ def command_page(command: Command) -> str:
         ("SYNOPSIS", rf"\fBbertcli {name}\fR {synopsis}"),
         ("DESCRIPTION", prose(command.help or "")),
         ("READS", prose(command.reads)),
-        ("WRITES", prose(command.writes)),
+        ("WRITES", prose(f"{command.writes}\n\n{command.kind.value}")),
         ("OPTIONS", options_section(command)),
         ("EXAMPLES", examples),
         ("EXIT STATUS", exit_status()),

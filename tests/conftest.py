@@ -1,12 +1,14 @@
-"""What every test may ask for: the program, a shell, and the real data."""
+"""What every test may ask for: the program, a shell, files to work on, and the real data."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import house as files
 import pytest
+import warm
 from program import ROOT, Result, run
 
 
@@ -28,6 +30,19 @@ def shell(tmp_path: Path) -> Callable[..., Result]:
         return run(["bash", "-o", "pipefail", "-c", line], stdin, tmp_path)
 
     return shell
+
+
+@pytest.fixture(scope="session")
+def program() -> Iterator[warm.Program]:
+    """Gives the program as processes that need not import torch anew."""
+    with warm.program() as program:
+        yield program
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder with the files that the examples name; it is to be copied, not changed."""
+    return files.build(tmp_path_factory.mktemp("house"))
 
 
 @pytest.fixture(scope="session")

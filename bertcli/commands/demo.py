@@ -39,6 +39,7 @@ STEPS = (
 
 @options.command(
     "demo",
+    kind=options.Kind.STANDS_ALONE,
     reads="Nothing: the corpus, thirty chapters of public-domain books, ships inside.",
     writes="A folder with the text, the vocabulary, the pairs, two models and the predictions; on stdout what happens.",
     examples=[("bertcli demo -o demo", "From text to predictions and their score, in about two minutes.")],

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @options.command(
     "embed",
+    kind=options.Kind.ADDS,
     reads='Records with "words", "text", or "text" and "text_pair"; plain text.',
     writes=(
         'The same with "vectors": {"dtype", "shape", "data"}, the data base64 of little-endian numbers, or lists of '
         'numbers; and "tokens" where the rows are pieces.'
     ),
     examples=[
-        ("bertcli embed corpus.txt --pool mean | head -c 100 | wc -c", "A vector a line of text."),
+        ("bertcli embed labelled.jsonl --pool mean > vectors.jsonl.zst", "A vector a text."),
         (
             """echo '{"words": ["New", "York"]}' | bertcli embed --layers concat4 --plain""",
             "A row a word, of the last four layers.",
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     help="Compact, or readable by jq.",
 )
 @click.option(
-    "--max-length", type=click.IntRange(8), help="Tokens a window, specials included.  [default: the model's]"
+    "--max-length", type=options.Integer(8), help="Tokens a window, specials included.  [default: the model's]"
 )
 @options.compute
 def command(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from bertcli.commands import options, training
-from bertcli.errors import BadData
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 @options.command(
     "finetune",
+    kind=options.Kind.LEARNS,
     reads='Records of the task. classification: {"id"?, "text", "text_pair"?, "label"}.',
     writes="A model folder; on stdout one plain JSON line with the last loss and the dev scores.",
     examples=[
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 @click.option("--dev", type=click.Path(), help="Records to score the model on, after each epoch.")
 @click.option(
     "--epochs",
-    type=click.FloatRange(0, min_open=True),
+    type=options.Number(0, min_open=True),
     default=3,
     show_default=True,
     help="Passes over the records.",
 )
 @click.option(
     "--max-length",
-    type=click.IntRange(8),
+    type=options.Integer(8),
     default=128,
     show_default=True,
     help="Tokens a sequence, specials included; a longer text is cut.",
@@ -78,17 +78,12 @@ def command(
     from bertcli.weights.safetensors import open_folder
 
     start = open_folder(model)
-    if not training.prepare(streams, output, force=force):
-        return
+    training.prepare(streams, output, force=force, start=model)
     task = Classification(start.wordpiece, start.room(max_length))
     run = Run(task, settings, output, device, {"command": training.command_line()}, say=streams.note)
     count = run.read(streams.reader(Anything).map(task.encode))
-    if count == 0:
-        raise BadData("there is no record to train on")
     task.close()
-    streams.note(
-        f"{count} records, {task.cut} of them cut to {task.max_length} tokens; labels {', '.join(task.labels)}"
-    )
+    streams.note(f"{count} records; {task}")
     run.dev = training.read_dev(streams, dev, lambda record: record, task.encode)
     training.watch(streams, run, run.train(new_network(streams, start, task, settings)))
 

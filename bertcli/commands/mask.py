@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 @options.command(
     "mask",
+    kind=options.Kind.ADDS,
     reads='Pairs, as pairs writes them: {"id"?, "tokens", "word_starts"?, …}.',
     writes='The same with "masked_positions" and "masked_tokens", the originals; "tokens" are corrupted.',
     examples=[
-        ("bertcli pairs docs.jsonl | bertcli mask > train.jsonl.zst", "Hide 15% of the tokens."),
+        ("bertcli mask pairs.jsonl.zst > train.jsonl.zst", "Hide 15% of the tokens."),
         (
             "bertcli pairs docs.jsonl | bertcli mask --whole-word --fates 100,0,0 --copies 2 --plain",
             "Whole words, always as [MASK], and each pair twice with other masks.",
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @options.masking
 @click.option(
     "--copies",
-    type=click.IntRange(1),
+    type=options.Integer(1),
     default=1,
     show_default=True,
     help="Times each pair is written, with other masks; from the second on #1, #2, … follow the id.",

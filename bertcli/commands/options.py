@@ -5,6 +5,7 @@ A long option has one meaning everywhere. Options that belong together arrive as
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -24,17 +25,44 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Integer(click.IntRange):
+    """A whole number within bounds, called so in help and manual."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """A number within bounds, called so in help and manual."""
+
+    name = "number"
+
+
+class Kind(enum.Enum):
+    """What a command makes of its input, in the words of its manual page; each kind has its contract in a test."""
+
+    ADDS = "Each record comes out in its place, its other fields as they were; of empty input nothing."
+    MAKES = "Records come out in the order of the input; of empty input nothing."
+    SUMS_UP = "Nothing comes out before the input ends; an empty one gives a result too."
+    LEARNS = "Nothing comes out before the input ends; an empty one is bad data."
+    STANDS_ALONE = "It is no part of a pipe."
+
+
 class Command(click.Command):
     """A command that also says what it reads and writes, for its manual page, and shows itself at work."""
 
-    def __init__(self, *args: Any, reads: str, writes: str, examples: list[tuple[str, str]], **kwargs: Any) -> None:
-        """Keep `examples` as (shell line, what it does); each of them runs in a test."""
+    def __init__(
+        self, *args: Any, kind: Kind, reads: str, writes: str, examples: list[tuple[str, str]], **kwargs: Any
+    ) -> None:
+        """Keep `examples` as (shell line, what it does); each runs in a test.
+
+        The first one names a file to read, where the command reads any: the contracts of its kind are tested with it.
+        """
         super().__init__(*args, **kwargs)
-        self.reads, self.writes, self.examples = reads, writes, examples
+        self.kind, self.reads, self.writes, self.examples = kind, reads, writes, examples
 
 
 def command(name: str, **kwargs: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Returns click's decorator for a `Command`; takes `reads`, `writes` and `examples`."""
+    """Returns click's decorator for a `Command`; takes `kind`, `reads`, `writes` and `examples`."""
     return click.command(name, cls=Command, context_settings={"help_option_names": ["-h", "--help"]}, **kwargs)
 
 
@@ -81,7 +109,7 @@ on_error = click.option(
 )
 seed = click.option(
     "--seed",
-    type=click.IntRange(0, 2**63 - 1),
+    type=Integer(0, 2**63 - 1),
     default=0,
     show_default=True,
     help="Where all randomness comes from: one input and one seed give one output.",
@@ -159,7 +187,7 @@ def masking(function: F) -> F:
         names = ("rate", "fates", "whole_word")
         return function(*args, rule=MaskRule(**{name: kwargs.pop(name) for name in names}), **kwargs)
 
-    rate = click.FloatRange(0, 1, min_open=True)
+    rate = Number(0, 1, min_open=True)
     decorators = [
         click.option("--rate", type=rate, default=0.15, show_default=True, help="Share of the tokens to predict."),
         click.option(
@@ -188,7 +216,7 @@ model = click.option(
 )
 max_tokens = click.option(
     "--max-tokens",
-    type=click.IntRange(1),
+    type=Integer(1),
     help="Tokens a forward pass: memory and speed, never the result. [default: by device]",
 )
 

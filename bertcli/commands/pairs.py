@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 @options.command(
     "pairs",
+    kind=options.Kind.MAKES,
     reads='Documents: {"id"?, "text"} or {"id"?, "sentences"}, a sentence being a string or a list of words.',
     writes=(
         'Pairs {"id", "tokens", "segment_b", "is_next", "word_starts"}, with [CLS] and [SEP]; with --single '
@@ -31,28 +32,28 @@ if TYPE_CHECKING:
 @options.inputs("DOCS")
 @click.option(
     "--max-length",
-    type=click.IntRange(5),
+    type=options.Integer(5),
     default=128,
     show_default=True,
     help="Tokens a sequence, [CLS] and [SEP] included.",
 )
 @click.option(
     "--short",
-    type=click.FloatRange(0, 1),
+    type=options.Number(0, 1),
     default=0.1,
     show_default=True,
     help="Share of the documents that are cut into shorter pairs, of a random length.",
 )
 @click.option(
     "--copies",
-    type=click.IntRange(1),
+    type=options.Integer(1),
     default=1,
     show_default=True,
     help="Times each document is cut, each time at random anew.",
 )
 @click.option(
     "--window",
-    type=click.IntRange(1),
+    type=options.Integer(1),
     default=1000,
     show_default=True,
     metavar="DOCUMENTS",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 @options.command(
     "predict",
+    kind=options.Kind.ADDS,
     reads=(
         "Records of the model's task, labels not needed. For a pre-trained model: masked pairs, pairs, or text with "
         '[MASK], plain or as {"text", "text_pair"?}.'
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
         '{"is_next_probability", "loss"}.'
     ),
     examples=[
-        ("bertcli predict labelled.jsonl -m classifier --plain | head -1", "The class of each text."),
+        ("bertcli predict dev.jsonl -m classifier > predicted.jsonl.zst", "The class of each text."),
+        (
+            "bertcli predict dev.jsonl -m classifier --plain | head -n 1",
+            "The class of the first text, for people to read.",
+        ),
         (
             "echo 'the [MASK] was late' | bertcli predict --top-k 3 --plain",
             "Fill a gap, the three likeliest pieces.",
@@ -41,12 +46,12 @@ if TYPE_CHECKING:
 @options.model
 @click.option(
     "--max-length",
-    type=click.IntRange(8),
+    type=options.Integer(8),
     help="Tokens a sequence, specials included.  [default: the model's]",
 )
 @click.option(
     "--top-k",
-    type=click.IntRange(1),
+    type=options.Integer(1),
     default=5,
     show_default=True,
     help="Pieces to name for each hidden token.",

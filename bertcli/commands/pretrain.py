@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 @options.command(
     "pretrain",
+    kind=options.Kind.LEARNS,
     reads="Masked pairs, or pairs, which are then masked afresh each epoch.",
     writes="A model folder; on stdout one plain JSON line with the last losses and the dev scores.",
     examples=[
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
 @options.inputs("FILE")
 @options.vocabulary
 @click.option("--preset", type=click.Choice(list(PRESETS)), default="base", show_default=True, help="The model's size.")
-@click.option("--num-layers", type=click.IntRange(1), help="Layers, instead of the preset's.")
+@click.option("--num-layers", type=options.Integer(1), help="Layers, instead of the preset's.")
 @click.option(
     "--hidden-size",
-    type=click.IntRange(1),
+    type=options.Integer(1),
     help="Width, instead of the preset's; the feed-forward is four times it.",
 )
-@click.option("--num-heads", type=click.IntRange(1), help="Attention heads, instead of the preset's.")
+@click.option("--num-heads", type=options.Integer(1), help="Attention heads, instead of the preset's.")
 @click.option(
     "--start",
     type=click.Path(path_type=Path),
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-length",
-    type=click.IntRange(8),
+    type=options.Integer(8),
     default=128,
     show_default=True,
     help="Tokens a sequence, specials included; a longer pair is an error.",
@@ -70,12 +71,12 @@ if TYPE_CHECKING:
 @click.option("--dev", type=click.Path(), help="Pairs to score the model on, with each checkpoint and at the end.")
 @click.option(
     "--steps",
-    type=click.IntRange(1),
+    type=options.Integer(1),
     default=1_000_000,
     show_default=True,
     help="Optimizer steps over which the rate falls.",
 )
-@click.option("--stop-at", type=click.IntRange(0), default=0, help="Stop after this step; --resume goes on.")
+@click.option("--stop-at", type=options.Integer(0), default=0, help="Stop after this step; --resume goes on.")
 @training.options(lr=1e-4, warmup=0.01, batch_size=256, save_every=1000)
 @options.compute
 def command(
@@ -103,11 +104,10 @@ def command(
     from bertcli.records import Anything
     from bertcli.tasks.pretraining import Pretraining
 
-    if not training.prepare(streams, output, force=force):
-        return
+    training.prepare(streams, output, force=force, start=start)
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
     network = new_network(streams, task, settings, start, **size)
-    notes = {"objective": objective, "command": training.command_line()}
+    notes = {"objective": objective, **asdict(rule), "command": training.command_line()}
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task.masked, task.encode)
     run.stream(streams.reader(Anything).map(task.encode))

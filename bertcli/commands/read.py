@@ -15,12 +15,14 @@ from bertcli.formats import READERS, reader
 
 @options.command(
     "read",
+    kind=options.Kind.MAKES,
     reads="A file in FORMAT, as it is or compressed by zstd or gzip.",
     writes=(
         'Documents {"id", "sentences"} or {"id", "text"} from text; classification records {"id", "text", '
         '"label"} from glue-cola and glue-sst-2, without the label from their test files.'
     ),
     examples=[
+        ("bertcli read text corpus.txt > docs.jsonl.zst", "A text becomes documents for pairs."),
         (
             "printf 'One.\\nTwo.\\n\\nThree.\\n' | bertcli read text --plain",
             "A sentence a line, documents by blank lines.",

@@ -12,12 +12,14 @@ from bertcli.commands.streams import Streams
 
 @options.command(
     "score",
+    kind=options.Kind.SUMS_UP,
     reads=(
         "Predictions beside gold labels, as predict writes them. classification: `label`, `prediction`. "
         "pretraining: `masked_tokens`, `prediction`, `details`, and `is_next` where there are two segments."
     ),
     writes="One plain JSON object with every metric of the task, in the units of the official scripts.",
     examples=[
+        ("bertcli score classification predicted.jsonl.zst", "All metrics of a classifier's answers."),
         (
             'echo \'{"label": "1", "prediction": "1"}\' | bertcli score classification',
             "One prediction, and it is right.",

@@ -12,12 +12,13 @@ from bertcli.commands.streams import Streams
 
 @options.command(
     "show",
+    kind=options.Kind.SUMS_UP,
     reads="A model folder, a vocabulary (vocab.txt), or a stream of records or text; stdin is a stream.",
     writes="What is in it, as lines for people, or with --json as one JSON object.",
     examples=[
+        ("bertcli show train.jsonl.zst", "The fields of a stream, and its first record."),
         ("bertcli show model", "Sizes, parameters by part, casing, labels, how it was made."),
         ("bertcli show vocab.txt --json | grep -o '\"pieces\":[0-9]*'", "One figure of a vocabulary."),
-        ("bertcli pairs docs.jsonl | bertcli show", "The fields of a stream, and its first record."),
     ],
 )
 @click.argument("path", type=click.Path(allow_dash=True), default="-")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from bertcli.errors import NoInput
+from bertcli.errors import IOFailed, NoInput
 
 if TYPE_CHECKING:
     from bertcli.records import Record
@@ -23,7 +23,7 @@ class Streams:
     def __init__(self, files: tuple[str, ...], *, plain: bool, quiet: bool, on_error: str, text: bool) -> None:
         """Open nothing yet."""
         self.files, self.quiet, self.on_error = files or ("-",), quiet, on_error
-        self.plain = plain or os.environ.get("BERTCLI_PLAIN", "") not in ("", "0") or sys.stdout.isatty()
+        self.plain = plain or os.environ.get("BERTCLI_PLAIN", "") not in ("", "0") or (sys.stdout is not None and sys.stdout.isatty())
         self.force_text = text
         self.skipped: list[str] = []
         self._writer: Writer | None = None
@@ -64,7 +64,7 @@ class Streams:
         """Gives stdout as a stream of records; says at the end how many bad lines were passed over."""
         from bertcli.stream import Writer
 
-        with Writer(unbuffered(sys.stdout.buffer), plain=self.plain) as self._writer:
+        with Writer(standard("stdout"), plain=self.plain) as self._writer:
             yield self._writer
         self.report_skipped()
 
@@ -79,7 +79,7 @@ class Streams:
         """Write bytes to stdout as they are."""
         from bertcli.stream import write_all
 
-        write_all(unbuffered(sys.stdout.buffer), data)
+        write_all(standard("stdout"), data)
 
     def write_result(self, result: Record) -> None:
         """Write one plain JSON line, the result of a command that does not produce a stream."""
@@ -98,9 +98,12 @@ class Streams:
             click.echo(f"skipped {len(self.skipped)} bad lines; the first: {self.skipped[0]}", err=True)
 
 
-def unbuffered(file: Any) -> BinaryIO:
-    """Returns the raw file under Python's buffer, or the file itself where there is none (tests)."""
-    raw: BinaryIO = getattr(file, "raw", file)
+def standard(name: str) -> BinaryIO:
+    """Returns stdin or stdout as raw bytes; raises `IOFailed` where the shell has closed it."""
+    stream = getattr(sys, name)
+    if stream is None:
+        raise IOFailed(f"{name} is closed")
+    raw: BinaryIO = getattr(stream.buffer, "raw", stream.buffer)
     return raw
 
 
@@ -109,7 +112,7 @@ def open_input(name: str) -> Source:
     from bertcli.stream import Source
 
     if name == "-":
-        return Source(unbuffered(sys.stdin.buffer), "<stdin>")
+        return Source(standard("stdin"), "<stdin>")
     try:
         return Source(open(name, "rb", buffering=0), name)  # closed with the process
     except OSError as error:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 @options.command(
     "tokenize",
+    kind=options.Kind.ADDS,
     reads='Plain text, or records with "text" or "words", or with the field that --field names.',
     writes=(
         'The records with "tokens", "ids" and "offsets", [start, end) in code points of the original string, '
         'without [CLS] and [SEP]; for words "word_ids" besides, and offsets within the word.'
     ),
     examples=[
+        ("bertcli tokenize labelled.jsonl > tokenized.jsonl.zst", "The pieces of each record's text."),
         ("bertcli tokenize corpus.txt -v vocab.txt --plain", "The pieces of each line of a text."),
         (
             """echo '{"words": ["New York", "is", "big"]}' | bertcli tokenize --plain""",

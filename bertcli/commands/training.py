@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands.options import F, applied, seed
+from bertcli.commands.options import F, Integer, Number, applied, seed
 from bertcli.commands.streams import Streams
-from bertcli.errors import BadData
+from bertcli.errors import BadData, UsageError
 
 if TYPE_CHECKING:
     from bertcli.engine.run import Output, Run
@@ -37,70 +37,80 @@ def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Ca
             )
             return function(*args, settings=settings, output=output, **kwargs)
 
-        path = click.Path(path_type=Path)
-        return applied(
-            click.option("-o", "--output", "path", required=True, type=path, help="The model folder to write."),
-            click.option("--force", is_flag=True, help="Overwrite a model that is there."),
-            click.option("--resume", is_flag=True, help="Go on from the newest complete checkpoint there."),
-            click.option(
-                "--save-every",
-                type=click.IntRange(0),
-                default=save_every,
-                show_default=True,
-                help="Steps between checkpoints; 0: none.",
-            ),
-            click.option(
-                "--save-at",
-                default="",
-                callback=parse_steps,
-                help="Steps after which to keep a whole model in steps/N, as in 1000,5000.",
-            ),
-            click.option("--spool", type=path, help="Where ids are kept while training.  [default: under -o]"),
-            click.option(
-                "--lr",
-                type=click.FloatRange(0, min_open=True),
-                default=lr,
-                show_default=True,
-                help="The highest learning rate.",
-            ),
-            click.option(
-                "--warmup",
-                type=click.FloatRange(0),
-                default=warmup,
-                show_default=True,
-                help="Steps to reach it: below 1 a share, from 1 on a count.",
-            ),
-            click.option(
-                "--schedule",
-                type=click.Choice(["linear", "google", "constant"]),
-                default="linear",
-                show_default=True,
-                help="How the rate falls.",
-            ),
-            click.option(
-                "--bias-correction/--no-bias-correction",
-                default=True,
-                show_default=True,
-                help="Adam's; Google's code has none.",
-            ),
-            click.option(
-                "--batch-size",
-                type=click.IntRange(1),
-                default=batch_size,
-                show_default=True,
-                help="Examples an optimizer step.",
-            ),
-            click.option(
-                "--dropout",
-                type=click.FloatRange(0, 1, max_open=True),
-                default=0.1,
-                show_default=True,
-                help="On activations and on attention.",
-            ),
-            seed,
-        )(with_run)  # type: ignore[return-value]
+        return applied(saving(save_every), learning(lr, warmup, batch_size), seed)(with_run)  # type: ignore[return-value]
 
     return decorate
+
+
+def saving(save_every: int) -> Callable[[F], F]:
+    """Adds the options that say where a run leaves its model, and when it saves on the way."""
+    path = click.Path(path_type=Path)
+    return applied(
+        click.option("-o", "--output", "path", required=True, type=path, help="The model folder to write."),
+        click.option("--force", is_flag=True, help="Overwrite a model that is there."),
+        click.option("--resume", is_flag=True, help="Go on from the newest complete checkpoint there."),
+        click.option(
+            "--save-every",
+            type=Integer(0),
+            default=save_every,
+            show_default=True,
+            help="Steps between checkpoints; 0: none.",
+        ),
+        click.option(
+            "--save-at",
+            default="",
+            callback=parse_steps,
+            help="Steps after which to keep a whole model in steps/N, as in 1000,5000.",
+        ),
+        click.option("--spool", type=path, help="Where ids are kept while training.  [default: under -o]"),
+    )
+
+
+def learning(lr: float, warmup: float, batch_size: int) -> Callable[[F], F]:
+    """Adds the options of the optimizer and of what it steps on."""
+    return applied(
+        click.option(
+            "--lr",
+            type=Number(0, min_open=True),
+            default=lr,
+            show_default=True,
+            help="The highest learning rate.",
+        ),
+        click.option(
+            "--warmup",
+            type=Number(0),
+            default=warmup,
+            show_default=True,
+            help="Steps to reach it: below 1 a share, from 1 on a count.",
+        ),
+        click.option(
+            "--schedule",
+            type=click.Choice(["linear", "google", "constant"]),
+            default="linear",
+            show_default=True,
+            help="How the rate falls.",
+        ),
+        click.option(
+            "--bias-correction/--no-bias-correction",
+            default=True,
+            show_default=True,
+            help="Adam's; Google's code has none.",
+        ),
+        click.option(
+            "--batch-size",
+            type=Integer(1),
+            default=batch_size,
+            show_default=True,
+            help="Examples an optimizer step.",
+        ),
+        click.option(
+            "--dropout",
+            type=Number(0, 1, max_open=True),
+            default=0.1,
+            show_default=True,
+            help="On activations and on attention.",
+        ),
+    )
 
 
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
@@ -116,15 +126,19 @@ def command_line() -> str:
     return shlex.join(["bertcli", *sys.argv[1:]])
 
 
-def prepare(streams: Streams, output: Output, *, force: bool) -> bool:
-    """Make the output folder; returns whether there is anything to do, which is not so for a finished `--resume`."""
+def prepare(streams: Streams, output: Output, *, force: bool, start: Path | None) -> None:
+    """Make the output folder; a `--resume` of what is finished ends the command here.
+
+    Raises `UsageError` where it is the folder to start from, whose weights are read only later.
+    """
     from bertcli import folder
 
+    if start is not None and output.path.resolve() == start.resolve():
+        raise UsageError(f"-o {output.path}: is the model to start from")
     if output.resume and folder.is_finished(output.path):
         streams.note(f"{output.path}: finished already")
-        return False
+        raise click.exceptions.Exit(0)
     folder.create(output.path, force=force, resume=output.resume)
-    return True
 
 
 def start_from(streams: Streams, network: Network, model: Path, *, keep_head: bool) -> None:
@@ -174,7 +188,8 @@ def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
             rate = tokens / max(1e-9, time.monotonic() - begun)
             bar.n = row["step"]
             bar.set_postfix_str(f"loss {row['loss']:.3f}, lr {row['lr']:.2e}, {rate / 1000:.1f} k tokens/s")
-    figures = ", ".join(f"{name} {row[name]:.4f}" for name in row if "loss" in name)
-    streams.note(f"step {row['step']}: {figures}, {rate / 1000:.1f} k tokens/s; {run.output.path} is complete")
+    figures = "".join(f"{name} {value:.4f}, " for name, value in run.last_row.items() if "loss" in name)
+    rate = tokens / max(1e-9, time.monotonic() - begun)
+    streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {run.output.path} is complete")
     streams.report_skipped()
     streams.write_result(run.result())

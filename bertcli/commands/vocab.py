@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 @options.command(
     "vocab",
+    kind=options.Kind.LEARNS,
     reads="Plain text, or documents.",
     writes=(
         "The vocabulary, plain, a piece a line: [PAD] [UNK] [CLS] [SEP] [MASK], the alphabet, then longer "
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     ],
 )
 @options.inputs("TEXT", text=True)
-@click.option("--size", type=click.IntRange(7), default=30000, show_default=True, help="Pieces at most.")
+@click.option("--size", type=options.Integer(7), default=30000, show_default=True, help="Pieces at most.")
 @options.casing
 def command(streams: Streams, size: int, **switches: Any) -> None:
     """Learn a WordPiece vocabulary from text.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -41,10 +42,11 @@ def save(path: Path, step: int, network: nn.Module, optimizer: Optimizer, settin
         _sync(temporary)
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
+        _sync(home)
         for old in complete(path)[:-1]:
             shutil.rmtree(old)
-    except OSError as error:
-        raise IOFailed(f"{home}: {error.strerror or error}") from error
+    except (OSError, SafetensorError) as error:  # the latter is safetensors' word for a full disk
+        raise IOFailed(f"{home}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def complete(path: Path) -> list[Path]:
@@ -66,8 +68,9 @@ def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict
     for name, parameter in network.named_parameters():
         own = {key.partition("/")[2]: moments[key] for key in moments if key.partition("/")[0] == name}
         if own:
-            own = {key: value if key == "step" else value.to(parameter.device) for key, value in own.items()}
-            optimizer.adam.state[parameter] = own
+            on_host = () if optimizer.adam.defaults["fused"] else ("step",)  # as AdamW itself keeps its count
+            moved = {key: value if key in on_host else value.to(parameter.device) for key, value in own.items()}
+            optimizer.adam.state[parameter] = moved
     states = load_file(home / RANDOM)
     torch.set_rng_state(states["cpu"])
     if "cuda" in states and torch.cuda.is_available():

@@ -6,9 +6,9 @@ epochs are full permutations. Each example comes once an epoch, and the order de
 
 from __future__ import annotations
 
-import shutil
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +21,7 @@ from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
 FLUSH_BYTES = 1 << 20
+SUFFIX = ".spool"  # of the spool's files: only they are ever deleted, wherever `--spool` points
 
 
 class _Column:
@@ -48,11 +49,11 @@ class Spool:
     """Examples on disk, read by memory map, so that their number is bounded by the disk alone."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin an empty spool in a folder, replacing an old one. Raises `CannotCreate`."""
+        """Begin an empty spool in a folder, replacing an old one; other files there stay. Raises `CannotCreate`."""
         self._folder, self._columns, self._length = folder, {}, 0  # type: tuple[Path, dict[str, _Column], int]
         try:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._unlink()
         except OSError as error:
             raise CannotCreate(f"{folder}: {error.strerror}") from error
 
@@ -60,7 +61,9 @@ class Spool:
         """Add an example; all of them have the arrays of the first. Raises `IOFailed` on a full disk."""
         try:
             if not self._columns:
-                self._columns = {name: _Column(self._folder / name, array.dtype) for name, array in example.items()}
+                self._columns = {
+                    name: _Column(self._folder / f"{name}{SUFFIX}", array.dtype) for name, array in example.items()
+                }
             for name, column in self._columns.items():
                 column.append(example[name])
         except OSError as error:
@@ -76,8 +79,14 @@ class Spool:
         return {name: column[index] for name, column in self._columns.items()}
 
     def remove(self) -> None:
-        """Take the spool from the disk."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Take the spool from the disk, and its folder if nothing else is there."""
+        self._unlink()
+        with suppress(OSError):
+            self._folder.rmdir()
+
+    def _unlink(self) -> None:
+        for path in self._folder.glob(f"*{SUFFIX}"):
+            path.unlink()
 
 
 class Feed:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
 
 from bertcli.errors import BertcliError, IOFailed
 from bertcli.records import Record
-from bertcli.stream import dumps
+from bertcli.stream import dumps, loads
 
 DRAIN_SECONDS = 0.5  # reading a loss waits for the device: seldom enough to cost nothing
 
@@ -20,9 +21,11 @@ DRAIN_SECONDS = 0.5  # reading a loss waits for the device: seldom enough to cos
 class Log:
     """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
 
-    def __init__(self, path: Path, *, append: bool) -> None:
-        """Open the file; an old one is gone unless it is appended to."""
-        self._file = path.open("ab" if append else "wb")
+    def __init__(self, path: Path, done: int = 0) -> None:
+        """Open the file; of an old one the rows up to step `done` stay, those that a lost run went further do not."""
+        self._file = path.open("r+b" if done and path.exists() else "wb")
+        self._file.truncate(_end_of_step(self._file, done) if done else 0)
+        self._file.seek(0, os.SEEK_END)
         self._rows: list[tuple[Record, list[str], Tensor]] = []
         self._begun = self._drained = time.monotonic()
 
@@ -43,15 +46,25 @@ class Log:
         figures = torch.stack([losses for _, _, losses in self._rows]).tolist()
         rows = [_ordered(row, names, losses) for (row, names, _), losses in zip(self._rows, figures, strict=True)]
         self._rows, self._drained = [], time.monotonic()
+        for row in rows:
+            if not math.isfinite(row["loss"]):
+                raise BertcliError(f"the loss is {row['loss']} at step {row['step']}; try a lower --lr")
         try:
             self._file.write(b"".join(dumps(row) + b"\n" for row in rows))
             self._file.flush()
         except OSError as error:
             raise IOFailed(f"{self._file.name}: {error.strerror}") from error
-        for row in rows:
-            if not math.isfinite(row["loss"]):
-                raise BertcliError(f"the loss is {row['loss']} at step {row['step']}; try a lower --lr")
         return rows
+
+
+def _end_of_step(file: BinaryIO, done: int) -> int:
+    """Returns where the rows of the steps after `done` begin, or a row that was cut short."""
+    end = 0
+    for line in file if file.readable() else ():
+        if not line.endswith(b"\n") or loads(line)["step"] > done:
+            break
+        end += len(line)
+    return end
 
 
 def _ordered(row: Record, names: list[str], losses: list[float]) -> Record:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +22,7 @@ from bertcli.engine.log import Log
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.predict import predict
 from bertcli.engine.train import Hooks, Plan, Trainer
+from bertcli.errors import BadData
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
@@ -77,9 +80,14 @@ class Run:
         self._feed = Feed(chain.from_iterable(examples), self._spool, self.settings.seed)
 
     def read(self, examples: Iterable[list[Example]]) -> int:
-        """Read a stream to its end, by which the number of steps is known; returns the number of examples."""
+        """Read a stream to its end, by which the number of steps is known; returns the number of examples.
+
+        Raises `BadData` where there is none.
+        """
         self.stream(examples)
         count = self._feed.read_all()
+        if count == 0:
+            raise BadData("there is no record to train on")
         self.steps = self.steps or math.ceil(count * self.settings.epochs / self.settings.batch_size)
         self._epoch_steps = math.ceil(count / self.settings.batch_size)
         return count
@@ -96,7 +104,7 @@ class Run:
         end. The spool goes at success, and with the last step the checkpoints too; a run stopped before it keeps
         one, from which `resume` goes on.
         """
-        told, path = asdict(self.settings), self.output.path
+        told, path = self._told(network), self.output.path
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
         network.to(self.device.device)
         optimizer = Optimizer(network, schedule, bias_correction=self.settings.bias_correction)
@@ -112,7 +120,7 @@ class Run:
             publish=lambda step: self._publish(path / "steps" / str(step), network, step),
             evaluate=lambda step: self._evaluate(network, step),
         )
-        log = Log(path / "log.jsonl", append=bool(saved))
+        log = Log(path / "log.jsonl", done)
         for row in Trainer(network, self.task, optimizer, self.device).run(self._feed, plan, log, hooks, done=done):
             self.last_row = row
             yield row
@@ -122,6 +130,14 @@ class Run:
         self._spool.remove()
         if last == self.steps:
             shutil.rmtree(path / "checkpoint", ignore_errors=True)
+
+    def _told(self, network: Network) -> dict[str, Any]:
+        """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
+        sizes = {name: value for name, value in asdict(network.config).items() if "dropout" not in name}
+        notes = {name: value for name, value in self.notes.items() if name != "command"}
+        pieces = hashlib.blake2b("\n".join(self.task.wordpiece.pieces).encode(), digest_size=4).hexdigest()
+        told = {**asdict(self.settings), **sizes, **notes, "steps": self.steps, "vocabulary": pieces}
+        return json.loads(json.dumps(told))  # type: ignore[no-any-return]  # as it will be read again: tuples as lists
 
     def _evaluate(self, network: Network, step: int) -> None:
         if self.dev:

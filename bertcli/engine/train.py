@@ -54,6 +54,8 @@ class Trainer:
         A signal ends the step at hand, saves and stops: raises `KeyboardInterrupt` or `Stopped`. Raises `BadData`
         where there is nothing to train on, `BertcliError` where the loss is no finite number.
         """
+        if done >= plan.last:
+            return
         self.network.train()
         step = done
         with Signals() as signals:
@@ -72,7 +74,7 @@ class Trainer:
                 signals.stop_if_caught(step)
                 if is_last:
                     break
-        if step == 0:
+        if step == done:
             raise BadData("there is no record to train on")
 
     def step(self, number: int, examples: list[tuple[int, Example]]) -> tuple[dict[str, Tensor], float, int]:

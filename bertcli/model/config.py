@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -67,28 +68,41 @@ def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
     )
 
 
+# What a field of a type may hold in `config.json`.
+VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (lambda value: type(value) is int and value > 0, "a whole number from 1"),
+    "float": (lambda value: type(value) in (int, float) and value >= 0, "a number from 0"),
+    "str": (lambda value: type(value) is str, "a name"),
+}
+
+
 def from_json(values: dict[str, Any], file: str) -> Config:
     """Returns the config that a `config.json` holds; raises `BadData` naming the field that is not BERT's."""
     if (kind := values.get("model_type", "bert")) != "bert":
         raise BadData(file=file, field="model_type", found=kind, expected="bert")
     if (position := values.get("position_embedding_type", "absolute")) != "absolute":
         raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
-    known = {field.name for field in fields(Config)} - {"labels"}
-    given = {name: value for name, value in values.items() if name in known and value is not None}
+    types = {field.name: str(field.type).removesuffix(" | None") for field in fields(Config) if field.name != "labels"}
+    given = {name: values[name] for name in types if values.get(name) is not None}
     for name, value in given.items():
-        kinds, expected = ((str,), "a name") if name == "hidden_act" else ((int, float), "a number")
-        if type(value) not in kinds or (type(value) is not str and value < 0):
+        is_valid, expected = VALUES[types[name]]
+        if not is_valid(value):
             raise BadData(file=file, field=name, found=value, expected=expected)
     if "vocab_size" not in given:
-        raise BadData(file=file, field="vocab_size", found=None, expected="a number")
+        raise BadData(file=file, field="vocab_size", found=None, expected=VALUES["int"][1])
     if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:
         raise BadData(file=file, field="hidden_act", found=activation, expected=" or ".join(ACTIVATIONS))
-    return Config(**given, labels=_labels(values.get("id2label"), file))
+    try:
+        return Config(**given, labels=_labels(values, file))
+    except UsageError as error:
+        raise BadData(str(error), file=file) from None
 
 
-def _labels(names: Any, file: str) -> tuple[str, ...]:
-    if not names:
-        return ()
+def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
+    names = values.get("id2label")
+    if not names:  # transformers leaves the names out where they are the two that it gives by itself
+        is_classifier = "BertForSequenceClassification" in (values.get("architectures") or [])
+        return ("LABEL_0", "LABEL_1") if is_classifier else ()
     try:
         by_id = {int(number): str(name) for number, name in names.items()}
         return tuple(by_id[number] for number in range(len(by_id)))

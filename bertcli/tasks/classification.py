@@ -27,9 +27,12 @@ class Classification:
     pooler = True
 
     def __init__(self, wordpiece: WordPiece, max_length: int, labels: Sequence[str] = ()) -> None:
-        """Take the labels in the order of their ids; without any, `encode` gathers them until `close`."""
+        """Take the labels in the order of their ids, and ask records for none.
+
+        Without any the task is to be taught: every record must have a label, and `encode` gathers them until `close`.
+        """
         self.wordpiece, self.max_length = wordpiece, max_length
-        self._is_open = not labels
+        self._is_taught = self._is_open = not labels
         self._seen = {label: number for number, label in enumerate(labels)}
         self.labels = tuple(labels)
         self.cut = 0  # texts that were longer than max_length
@@ -48,7 +51,7 @@ class Classification:
         return [{**example, "label": array([number])}]
 
     def _number(self, label: str | None) -> int:
-        if label is None and not self._is_open:
+        if not self._is_taught:
             return -1
         if label is None:
             raise BadData(field="label", found=None, expected="a string")
@@ -63,6 +66,10 @@ class Classification:
         self._is_open, self.labels = False, tuple(sorted(self._seen))
         if len(self.labels) == 1:
             raise BadData(f"every record has the label {self.labels[0]!r}: there is nothing to tell apart")
+
+    def __str__(self) -> str:
+        """Returns what there is to choose from, and how many texts did not fit."""
+        return f"labels {', '.join(self.labels)}; {self.cut} cut to {self.max_length} tokens"
 
     def at_epoch(self, example: Example, epoch: int) -> Example:
         """Returns the example itself: it is the same in every epoch."""

@@ -165,7 +165,8 @@ class Embedding:
         pool = self._pool(record)
         if pool == "mean":
             vectors = vectors.mean(axis=-2, keepdims=True)
-        vectors = vectors.astype(self.dtype)
+        with np.errstate(over="ignore"):  # what overflows becomes infinite, and is told below
+            vectors = vectors.astype(self.dtype)
         if not np.isfinite(vectors).all():
             raise BertcliError(f"a vector does not fit {self.dtype.name}: try --dtype float32")
         data = vectors.tolist() if self.as_list else self._compact(vectors)

@@ -71,7 +71,11 @@ class Pretraining:
     def _encode_pair(self, record: Record) -> Example:
         is_masked = record.get("masked_positions") is not None
         checker(MaskedPair if is_masked else Pair)(record)
+        index = self._read  # among the pairs that came without masks, as `mask` would count them
+        self._read += not is_masked
         ids = self.wordpiece.ids_of(record["tokens"])
+        if not ids:
+            raise BadData(field="tokens", found=[], expected="[CLS] and more")
         border, is_next = record.get("segment_b"), record.get("is_next")
         if border is not None and not 0 < border < len(ids):
             raise BadData(field="segment_b", found=border, expected="the index of a token")
@@ -85,8 +89,7 @@ class Pretraining:
                 [] if self.training else [place for place, number in enumerate(ids) if number == self.wordpiece.mask]
             )
             originals = [-1] * len(positions)
-        identity = "" if is_masked else key(record, self._read)
-        self._read += 1
+        identity = "" if is_masked else key(record, index)
         return {
             "ids": array(ids),
             "segment_b": array([-1 if border is None else border]),
@@ -144,12 +147,14 @@ class Pretraining:
         """Returns a masked pair: the record itself, or a pair with the masks of the first epoch."""
         if record.get("masked_positions") is not None:
             return record
+        checker(Pair)(record)
         return self._masking.masked(record)[0]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        """Returns a batch with `positions` of hidden tokens among all (M,), their `ids` (M,), `random` (B,).
+        """Returns a batch with `positions` of hidden tokens among all (M,), their `ids` (M,), `random`, `sizes` (B,).
 
-        An id is -1 where the truth is not known; `random` is 1 where B is random, 0 where it follows, else -1.
+        An id is -1 where the truth is not known; `random` is 1 where B is random, 0 where it follows, else -1;
+        `sizes` are the numbers of hidden tokens.
         """
         batch = packed(examples)
         starts = batch.boundaries.tolist()
@@ -161,6 +166,7 @@ class Pretraining:
             "positions": torch.from_numpy(np.concatenate(positions)).long(),
             "ids": ids,
             "random": random,
+            "sizes": torch.tensor([len(own) for own in positions]),
         }
         counts = {"mlm_loss": len(ids)} | ({"nsp_loss": int((random >= 0).sum())} if self.has_nsp else {})
         return Batch(batch, targets, counts)
@@ -199,12 +205,13 @@ class Pretraining:
         """Returns for each example the best pieces, their probabilities, the losses, and P(B follows A)."""
         pieces, classes = self.logits(network, batch)
         log_probabilities = pieces.log_softmax(-1)
-        best = log_probabilities.topk(min(self.top_k, pieces.shape[-1]))
+        # A model may have more rows than there are pieces, to make a round number of them.
+        best = log_probabilities[:, : len(self.wordpiece.pieces)].topk(min(self.top_k, len(self.wordpiece.pieces)))
         truth = batch.targets["ids"].clamp(min=0)
         losses = -log_probabilities.gather(-1, truth[:, None])[:, 0].cpu()
         follows = None if classes is None else classes.softmax(-1)[:, 0].tolist()
         probabilities, tokens = best.values.exp().cpu(), best.indices.cpu()
-        bounds = torch.searchsorted(batch.targets["positions"], batch.packed.boundaries.long()).tolist()
+        bounds = [0, *batch.targets["sizes"].cumsum(0).tolist()]
         return [
             {
                 "tokens": tokens[start:end].tolist(),

@@ -27,8 +27,11 @@ MODULES = {
 STACKED = {  # one product with us, three with them
     "bert.layers.N.qkv": tuple(f"bert.encoder.layer.N.attention.self.{part}" for part in ("query", "key", "value")),
 }
-# Copies of tied tensors, and buffers that hold no weights.
-REDUNDANT = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|.*\.position_ids")
+# Their copies of tensors that are tied with us, and what they are copies of.
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 ENCODER_LAYER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
 
 

@@ -15,11 +15,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertcli import folder
-from bertcli.errors import BadData, NoInput, UsageError
+from bertcli.errors import BadData, IOFailed, NoInput, UsageError
 from bertcli.model.config import Config, from_json, to_json
 from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
-from bertcli.weights.keys import ENCODER_LAYER, canonical, theirs
+from bertcli.weights.keys import ENCODER_LAYER, TIED, canonical, theirs
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -78,9 +78,12 @@ def load(path: Path, network: Network, *, new_head: bool = False, keep_head: boo
 
     With `new_head` the heads, and the pooler as part of them, may be missing in the folder; without `keep_head` its
     heads are not taken even if they are there. Raises `BadData` listing the tensors that are missing, of another
-    shape, or of layers that the config does not have.
+    shape, of layers that the config does not have, or that are not tied as they are here.
     """
     found = _locations(path)
+    for copy, original in TIED.items():
+        if copy in found:
+            found.setdefault(original, found[copy])
     wanted = {ours: theirs(ours) for ours in network.state_dict()}
     absent = [
         ours
@@ -95,8 +98,22 @@ def load(path: Path, network: Network, *, new_head: bool = False, keep_head: boo
     if surplus:
         raise BadData(f"{_listed(surplus)}: the config has {layers} layers only", file=str(path))
     filled = {ours: names for ours, names in wanted.items() if ours not in absent}
+    if any(ours.startswith("heads.mlm.") for ours in filled):
+        _check_ties(found)
     network.load_state_dict(_read(found, filled, network), strict=False)
     return absent
+
+
+def _check_ties(found: dict[str, tuple[Path, str]]) -> None:
+    for copy, original in TIED.items():
+        if copy in found and not torch.equal(_tensor(*found[copy]), _tensor(*found[original])):
+            raise BadData(f"{copy} is not the same as {original}: an untied model", file=str(found[copy][0]))
+
+
+def _tensor(file: Path, name: str) -> Tensor:
+    with safe_open(file, framework="pt") as tensors:
+        tensor: Tensor = tensors.get_tensor(name)
+    return tensor
 
 
 def _locations(path: Path) -> dict[str, tuple[Path, str]]:
@@ -138,6 +155,8 @@ def _read(
         if tensor.shape != shapes[ours]:
             problem = f"{_listed(list(names))}: found {list(tensor.shape)}, the config asks for {list(shapes[ours])}"
             raise BadData(problem, file=str(found[names[0]][0]))
+        if not tensor.isfinite().all():
+            raise BadData(f"{_listed(list(names))}: holds numbers that are not finite", file=str(found[names[0]][0]))
         state[ours] = tensor.float()
     return state
 
@@ -155,4 +174,7 @@ def save(path: Path, network: Network) -> None:
         parts = tensor.detach().float().cpu().chunk(len(names))
         tensors.update({name: part.contiguous() for name, part in zip(names, parts, strict=True)})
     with folder.replacing(path / FILE) as temporary:
-        save_file(tensors, temporary, metadata={"format": "pt"})
+        try:
+            save_file(tensors, temporary, metadata={"format": "pt"})
+        except SafetensorError as error:  # its word for a full disk
+            raise IOFailed(f"{path / FILE}: {error}") from error

@@ -1,0 +1,123 @@
+"""The order of training: each example once an epoch, the same for one seed, and known before the input ends."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcli.engine import feed as module
+from bertcli.engine.feed import Feed, Spool
+from bertcli.errors import CannotCreate
+from bertcli.tasks.task import Example
+
+SIZES, BATCHES, BUFFERS = st.integers(1, 80), st.integers(1, 17), st.integers(1, 90)
+
+
+def example(number: int) -> Example:
+    ids = np.arange(number % 5, dtype=np.int32) + number
+    return {"ids": ids, "number": np.array([number], np.int32), "key": np.frombuffer(f"k{number}".encode(), np.uint8)}
+
+
+def numbered(count: int) -> Iterator[Example]:
+    return (example(number) for number in range(count))
+
+
+def steps(
+    count: int, batch: int, taken: int, *, buffer: int = 8, seed: int = 3, skip: int = 0, whole: bool = False
+) -> list[list[tuple[int, int]]]:
+    """Returns the (epoch, number) of the examples of some steps."""
+    with tempfile.TemporaryDirectory() as folder, patch.object(module, "SHUFFLE_BUFFER", buffer):
+        feed = Feed(numbered(count), Spool(Path(folder) / "spool"), seed)
+        if whole:
+            assert feed.read_all() == count
+        return [
+            [(epoch, int(one["number"][0])) for epoch, one in step] for step in islice(feed.steps(batch, skip), taken)
+        ]
+
+
+@given(SIZES, BATCHES, BUFFERS)
+def test_each_example_comes_once_an_epoch(count: int, batch: int, buffer: int) -> None:
+    taken = -(-3 * count // batch)
+    places = [place for step in steps(count, batch, taken, buffer=buffer) for place in step][: 3 * count]
+    assert [epoch for epoch, _ in places] == [0] * count + [1] * count + [2] * count
+    epochs = [[number for _, number in places[start : start + count]] for start in (0, count, 2 * count)]
+    assert all(sorted(epoch) == list(range(count)) for epoch in epochs)
+    if count > 20:
+        assert epochs[1] != epochs[2]
+        assert epochs[0] != sorted(epochs[0]) or buffer == 1
+
+
+@given(SIZES, BATCHES, BUFFERS, st.integers(0, 12), st.booleans())
+def test_skipped_steps_leave_the_tail_of_the_order(count: int, batch: int, buffer: int, skip: int, whole: bool) -> None:
+    every = steps(count, batch, skip + 4, buffer=buffer)
+    assert all(len(step) == batch for step in every)
+    assert steps(count, batch, 4, buffer=buffer, skip=skip, whole=whole) == every[skip:]
+
+
+def test_the_order_hangs_on_the_seed_alone() -> None:
+    assert steps(50, 7, 30) == steps(50, 7, 30) == steps(50, 7, 30, whole=True)
+    assert steps(50, 7, 30, seed=4) != steps(50, 7, 30)
+
+
+def test_nothing_in_is_nothing_out() -> None:
+    assert steps(0, 4, 4) == []
+
+
+def test_the_first_epoch_begins_before_the_input_ends(tmp_path: Path) -> None:
+    read = []
+
+    def endless() -> Iterator[Example]:
+        number = 0
+        while True:
+            read.append(number)
+            yield example(number)
+            number += 1
+
+    with patch.object(module, "SHUFFLE_BUFFER", 10):
+        feed = Feed(endless(), Spool(tmp_path / "spool"), 0).steps(4)
+        seen = [int(one["number"][0]) for step in islice(feed, 5) for _, one in step]
+    assert len(read) == 10 + 20
+    assert len(set(seen)) == 20
+    assert seen != sorted(seen)
+
+
+@given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9), min_size=1, max_size=30), st.randoms())
+def test_a_spool_gives_back_what_it_got(rows: list[list[int]], rng: object) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        spool = Spool(Path(folder) / "spool")
+        for number, row in enumerate(rows):
+            spool.append({"ids": np.array(row, np.int32), "key": np.frombuffer(str(row).encode(), np.uint8)})
+            assert len(spool) == number + 1
+            for index in {0, number, rng.randrange(number + 1)}:  # type: ignore[attr-defined]
+                assert spool[index]["ids"].tolist() == rows[index]
+                assert spool[index]["key"].tobytes().decode() == str(rows[index])
+                assert spool[index]["ids"].dtype == np.int32
+
+
+def test_a_spool_replaces_an_old_one_and_touches_nothing_else(tmp_path: Path) -> None:
+    home = tmp_path / "scratch"
+    home.mkdir()
+    (home / "mine.txt").write_text("mine")
+    first = Spool(home)
+    first.append(example(1))
+    assert len(list(home.iterdir())) == 4
+    second = Spool(home)
+    assert [path.name for path in home.iterdir()] == ["mine.txt"]
+    second.append(example(2))
+    assert second[0]["number"].tolist() == [2]
+    second.remove()
+    assert [path.name for path in home.iterdir()] == ["mine.txt"]
+    own = Spool(tmp_path / "a" / "spool")
+    own.append(example(1))
+    own.remove()
+    assert list((tmp_path / "a").iterdir()) == []
+    with pytest.raises(CannotCreate, match=r"mine.txt: "):
+        Spool(home / "mine.txt")

@@ -1,0 +1,120 @@
+"""Rates and steps against their formulas, and against Google's written out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from bertcli.engine.optim import SCHEDULES, Optimizer, Schedule
+
+torch.set_num_threads(1)
+
+
+def rates(kind: str, steps: int, warmup: float) -> list[float]:
+    schedule = Schedule(peak=2.0, steps=steps, warmup=warmup, kind=kind)
+    return [schedule(step) for step in range(1, steps + 1)]
+
+
+def test_linear_rises_to_its_peak_and_falls_to_zero() -> None:
+    assert rates("linear", 10, 0.2) == pytest.approx([1, 2, 2, 1.75, 1.5, 1.25, 1, 0.75, 0.5, 0.25])
+    assert rates("linear", 10, 4) == pytest.approx([0.5, 1, 1.5, 2, 2, 5 / 3, 4 / 3, 1, 2 / 3, 1 / 3])
+    assert rates("linear", 4, 0) == pytest.approx([2, 2, 4 / 3, 2 / 3])
+    assert Schedule(2.0, 10, 0.2)(11) == 0
+
+
+def test_google_begins_at_zero_and_falls_from_the_start_of_training() -> None:
+    assert rates("google", 10, 0.2) == pytest.approx([0, 1, 1.6, 1.4, 1.2, 1, 0.8, 0.6, 0.4, 0.2])
+    assert rates("google", 5, 3) == pytest.approx([0, 2 / 3, 4 / 3, 0.8, 0.4])
+
+
+def test_constant_stays_at_its_peak() -> None:
+    assert rates("constant", 5, 2) == pytest.approx([1, 2, 2, 2, 2])
+    assert rates("constant", 3, 0.5) == pytest.approx([2, 2, 2])
+
+
+@given(
+    st.sampled_from(SCHEDULES),
+    st.integers(1, 200),
+    st.one_of(st.floats(0, 0.999), st.integers(0, 400).map(float)),
+)
+def test_no_rate_is_above_the_peak_or_below_zero(kind: str, steps: int, warmup: float) -> None:
+    all_rates = rates(kind, steps, warmup)
+    assert all(0 <= rate <= 2 for rate in all_rates)
+    count = max(1, int(warmup * steps if warmup < 1 else warmup))
+    assert all_rates[: count - 1] == sorted(all_rates[: count - 1])
+    assert all_rates[count:] == sorted(all_rates[count:], reverse=True)
+
+
+def test_linear_is_the_schedule_of_transformers_a_step_earlier() -> None:
+    """Theirs gives the first step the rate zero, which teaches nothing."""
+    transformers = pytest.importorskip("transformers")
+    adam = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=2.0)
+    scheduler = transformers.get_linear_schedule_with_warmup(adam, 5, 20)
+    theirs = []
+    for _ in range(21):
+        theirs.append(adam.param_groups[0]["lr"])
+        adam.step()
+        scheduler.step()
+    assert rates("linear", 20, 5)[:5] == pytest.approx(theirs[1:6])
+    assert rates("linear", 20, 5)[5:] == pytest.approx(theirs[5:20])
+
+
+def trained(network: nn.Module, gradients: list[list[torch.Tensor]], **options: bool) -> list[float]:
+    optimizer = Optimizer(network, Schedule(0.01, len(gradients), 0.3), **options)
+    taken = []
+    for step, own in enumerate(gradients, 1):
+        for parameter, gradient in zip(network.parameters(), own, strict=True):
+            parameter.grad = gradient.clone()
+        taken.append(optimizer.step(step))
+        assert all(parameter.grad is None for parameter in network.parameters())
+    return taken
+
+
+def network_and_gradients(steps: int = 25) -> tuple[nn.Module, list[list[torch.Tensor]]]:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4)).double()
+    gradients = [[torch.randn_like(p) * 0.1 * (step % 5) for p in network.parameters()] for step in range(steps)]
+    return network, gradients
+
+
+def test_without_bias_correction_a_step_is_googles() -> None:
+    network, gradients = network_and_gradients()
+    weights = [p.detach().clone() for p in network.parameters()]
+    first, second = [torch.zeros_like(w) for w in weights], [torch.zeros_like(w) for w in weights]
+    rates = trained(network, gradients, bias_correction=False)
+    for rate, step in zip(rates, gradients, strict=True):  # google-research/bert, optimization.py
+        norm = torch.sqrt(sum((g**2).sum() for g in step))
+        clipped = [g * min(1.0, 1.0 / float(norm)) if norm > 0 else g for g in step]
+        for index, g in enumerate(clipped):
+            first[index] = 0.9 * first[index] + 0.1 * g
+            second[index] = 0.999 * second[index] + 0.001 * g**2
+            update = first[index] / (second[index].sqrt() + 1e-6)
+            if weights[index].dim() > 1:  # its list: no LayerNorm, no bias
+                update = update + 0.01 * weights[index]
+            weights[index] = weights[index] - rate * update
+    for parameter, weight in zip(network.parameters(), weights, strict=True):
+        torch.testing.assert_close(parameter.detach(), weight, atol=1e-6, rtol=0)
+
+
+def test_with_bias_correction_a_step_is_pytorchs() -> None:
+    network, gradients = network_and_gradients()
+    peer = nn.Sequential(nn.Linear(5, 4), nn.LayerNorm(4)).double()
+    peer.load_state_dict(network.state_dict())
+    named = dict(peer.named_parameters())
+    groups = [
+        {"params": [named["0.weight"]], "weight_decay": 0.01},
+        {"params": [named[name] for name in ("0.bias", "1.weight", "1.bias")], "weight_decay": 0.0},
+    ]
+    adam = torch.optim.AdamW(groups, lr=0.01, eps=1e-6)
+    for rate, step in zip(trained(network, gradients), gradients, strict=True):
+        for parameter, gradient in zip(peer.parameters(), step, strict=True):
+            parameter.grad = gradient.clone()
+        nn.utils.clip_grad_norm_(peer.parameters(), 1.0)
+        for group in adam.param_groups:
+            group["lr"] = rate
+        adam.step()
+    for ours, theirs in zip(network.parameters(), peer.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=0)

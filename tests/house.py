@@ -1,0 +1,35 @@
+"""A folder with every file that the examples of the commands name, made by the program itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from program import run
+
+LINES = r"""
+for n in {1..60}; do
+    echo "The morning of day $n was bright and the road was long."
+    echo "Nobody saw the $n ships that left the harbour before noon."
+    echo "Was it number $n, or was it the one after?"; echo
+done > corpus.txt
+printf 'sentence\tlabel\n' > train.tsv
+for n in {1..20}; do printf "day $n was fine \t1\nnight $n was too long , and cold \t0\n"; done >> train.tsv
+
+bertcli read text corpus.txt --plain > docs.jsonl
+bertcli vocab corpus.txt train.tsv --size 300 > vocab.txt
+bertcli pairs docs.jsonl --max-length 64 > pairs.jsonl.zst
+bertcli mask pairs.jsonl.zst > train.jsonl.zst
+bertcli read glue-sst-2 train.tsv --plain > labelled.jsonl
+tail -n 16 labelled.jsonl > dev.jsonl
+
+bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8
+bertcli finetune classification labelled.jsonl -o classifier --epochs 1
+bertcli predict dev.jsonl -m classifier > predicted.jsonl.zst
+"""
+
+
+def build(folder: Path) -> Path:
+    """Returns the folder, filled."""
+    made = run(["bash", "-e", "-o", "pipefail", "-c", LINES], cwd=folder)
+    assert made.status == 0, made.err
+    return folder

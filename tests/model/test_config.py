@@ -1,0 +1,72 @@
+"""The shape of a network in `config.json`, and what is refused there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bertcli.errors import BadData, UsageError
+from bertcli.model.config import PRESETS, Config, from_json, of_size, to_json
+
+SMALL = {"vocab_size": 9, "hidden_size": 8, "num_attention_heads": 2}
+
+
+def test_presets_are_the_papers_and_googles() -> None:
+    base, large = (of_size(*PRESETS[name], vocab_size=30522) for name in ("base", "large"))
+    assert (base.num_hidden_layers, base.hidden_size, base.num_attention_heads) == (12, 768, 12)
+    assert (large.num_hidden_layers, large.hidden_size, large.num_attention_heads) == (24, 1024, 16)
+    assert (base.intermediate_size, large.intermediate_size) == (3072, 4096)
+    assert all(of_size(*size, vocab_size=9).head_width == 64 for size in PRESETS.values())
+    assert base == Config(vocab_size=30522)  # what an empty config.json means to transformers
+
+
+def test_what_is_written_is_read_again() -> None:
+    config = Config(**SMALL, labels=("no", "yes"), hidden_act="relu", layer_norm_eps=1e-5, classifier_dropout=0.3)
+    values = json.loads(json.dumps(to_json(config, "BertForSequenceClassification")))
+    assert from_json(values, "f") == config
+    assert values["label2id"] == {"no": 0, "yes": 1}
+    assert "architectures" not in to_json(config, None)
+
+
+def test_one_dropout_everywhere() -> None:
+    config = Config(**SMALL, classifier_dropout=0.7).with_dropout(0.2)
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.2, 0.2)
+    assert config.classifier_dropout is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"model_type": "roberta"}, "f: field 'model_type': found 'roberta', expected bert"),
+        ({"position_embedding_type": "relative_key"}, "f: field 'position_embedding_type': found 'relative_key'"),
+        ({"hidden_act": "swish"}, "f: field 'hidden_act': found 'swish', expected gelu or gelu_new"),
+        ({"hidden_act": 3}, "f: field 'hidden_act': found 3, expected a name"),
+        ({"vocab_size": None}, "f: field 'vocab_size': found nothing"),
+        ({"vocab_size": "9"}, "f: field 'vocab_size': found '9', expected a whole number from 1"),
+        ({"num_hidden_layers": 2.5}, "f: field 'num_hidden_layers': found 2.5, expected a whole number from 1"),
+        ({"num_hidden_layers": True}, "f: field 'num_hidden_layers': found true"),
+        ({"num_attention_heads": 0}, "f: field 'num_attention_heads': found 0"),
+        ({"num_attention_heads": 3}, "f: a width of 8 does not divide into 3 attention heads"),
+        ({"hidden_dropout_prob": -0.1}, "f: field 'hidden_dropout_prob': found -0.1, expected a number from 0"),
+        ({"id2label": {"0": "a", "2": "b"}}, "f: field 'id2label': found an object, expected a name for each id"),
+        ({"id2label": ["a", "b"]}, "f: field 'id2label': found a list"),
+    ],
+)
+def test_what_is_not_a_bert_is_named(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadData) as caught:
+        from_json(SMALL | changed, "f")
+    assert str(caught.value).startswith(said)
+
+
+def test_sizes_that_do_not_go_together_are_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="a width of 100 does not divide into 3 attention heads"):
+        of_size(2, 100, 3, vocab_size=9)
+
+
+def test_labels_are_those_of_the_config_or_the_two_that_transformers_leaves_out() -> None:
+    head = {"architectures": ["BertForSequenceClassification"]}
+    assert from_json(SMALL | head, "f").labels == ("LABEL_0", "LABEL_1")
+    assert from_json(SMALL, "f").labels == ()
+    assert from_json(SMALL | head | {"id2label": {"1": "b", "0": "a"}}, "f").labels == ("a", "b")
