@@ -236,15 +236,20 @@ class Reader:
 def windows(items: Iterable[T], size: int, waits: Callable[[], bool]) -> Iterator[list[T]]:
     """Yields lists of items, each twice as long as the one before up to `size`, so that the first comes early.
 
-    A list ends where the next item would have to be waited for.
+    A list ends where the next item would have to be waited for, or is bad: what came before it is not lost.
     """
     window: list[T] = []
     room = min(64, size)
-    for item in items:
-        window.append(item)
-        if len(window) >= room or waits():
+    try:
+        for item in items:
+            window.append(item)
+            if len(window) >= room or waits():
+                yield window
+                window, room = [], min(2 * room, size)
+    except BadData:
+        if window:
             yield window
-            window, room = [], min(2 * room, size)
+        raise
     if window:
         yield window
 
@@ -289,8 +294,8 @@ class Writer:
         """End the frame, or after an exception leave it open."""
         if kind is None and self._frame:
             self._send(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
-        elif kind is not None and not issubclass(kind, BrokenPipeError | IOFailed):
-            self.flush()
+        elif kind and issubclass(kind, Exception) and not issubclass(kind, BrokenPipeError | IOFailed):
+            self.flush()  # not after an interrupt, which must not wait for a reader that has stalled
 
 
 def write_all(file: BinaryIO, data: bytes) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import house as files
 import pytest
 import warm
-from program import ROOT, Result, run
+from program import ROOT, Result, decompressed, run
 
 
 @pytest.fixture
@@ -37,6 +37,17 @@ def program() -> Iterator[warm.Program]:
     """Gives the program as processes that need not import torch anew."""
     with warm.program() as program:
         yield program
+
+
+@pytest.fixture
+def bertcli(program: warm.Program, tmp_path: Path) -> Callable[..., Result]:
+    """Runs `bertcli ARGS...` as `invoke` does, without importing torch anew."""
+
+    def bertcli(*args: object, stdin: bytes = b"") -> Result:
+        result = program.run(list(map(str, args)), tmp_path, stdin)
+        return result._replace(out=decompressed(result.out))
+
+    return bertcli
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,8 @@ transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)  # two threads on shared cores wait for each other
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-WORDS = "the of and to in a is was cat dog house tree river stone bread water good bad old new red blue".split()
+WORDS = ["the", "of", "and", "to", "in", "is", "was", "cat", "dog", "house", "tree", "river", "stone", "bread", "water"]
+WORDS += ["good", "bad", "old", "new", "red", "blue"]
 PIECES = [*SPECIAL, *dict.fromkeys([*WORDS, *LETTERS]), *(f"##{letter}" for letter in LETTERS), *"0123456789,.!?"]
 UNCASED = Casing(lowercase=True, strip_accents=True)
 

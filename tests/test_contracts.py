@@ -6,159 +6,24 @@ compressed, joined, piped. What is to be seen depends on the command's kind and 
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import json
-import os
+import random
 import re
-import select
-import shlex
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import tempfile
-import termios
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, ClassVar, NamedTuple
 
-import click
 import pytest
 import zstandard
-from program import decompressed, environment
-from warm import PATIENCE, Process, Program
+from desk import ADDERS, COMMANDS, FILTERS, READERS, Desk, Outcome, has, held, is_records, is_whole, piped, zstd
+from program import environment
+from warm import Program
 
-from bertcli import manual
-from bertcli.commands.options import Command, Kind
-
-# -- a command and its first example --------------------------------------------------------------------
-
-COMMANDS = manual.commands()
-
-
-class Example(NamedTuple):
-    """A command's first example, taken apart."""
-
-    words: list[str]  # `NAME --option …`, up to a pipe or a redirection and without the file to read
-    source: str  # the file to read; "" where there is none
-    output: str  # the folder that -o names; "" where there is none
-
-
-def taken_apart(command: Command) -> Example:
-    lexer = shlex.shlex(command.examples[0][0], posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    line = list(lexer)
-    program, *words = line[: next((at for at, word in enumerate(line) if word in (">", "|")), len(line))]
-    assert program == "bertcli"
-    given = command.make_context(str(command.name), words[1:], resilient_parsing=True).params
-    source = output = ""
-    for parameter in command.params:
-        value = given[str(parameter.name)]
-        if isinstance(parameter, click.Argument) and isinstance(parameter.type, click.Path):
-            (source,) = value if isinstance(value, tuple) else [value]
-            words.remove(source)
-        elif "-o" in parameter.opts:
-            output = str(value)
-    return Example(words, source, output)
-
-
-EXAMPLES = {name: taken_apart(command) for name, command in COMMANDS.items()}
-READERS = [name for name, example in EXAMPLES.items() if example.source]
-ADDERS = [name for name in READERS if COMMANDS[name].kind is Kind.ADDS]
-FILTERS = [name for name in READERS if COMMANDS[name].kind in (Kind.ADDS, Kind.MAKES)]
-
-
-def has(name: str, option: str) -> bool:
-    return any(option in parameter.opts for parameter in COMMANDS[name].params)
-
-
-def test_what_reads_says_so_by_its_first_example() -> None:
-    assert {name for name in COMMANDS if name not in READERS} == {
-        name for name, command in COMMANDS.items() if command.kind is Kind.STANDS_ALONE
-    }
-
-
-# -- a command at work ----------------------------------------------------------------------------------
-
-MADE = ("config.json", "model.safetensors", "vocab.txt")  # what stands in a folder that holds a model
-
-
-class Outcome(NamedTuple):
-    """How a command ended: what came out as it came, what it said, and the files of the model that it made."""
-
-    status: int
-    raw: bytes
-    err: str
-    made: dict[str, bytes]
-
-    @property
-    def out(self) -> bytes:
-        """Returns what came out, without the time that it took."""
-        return re.sub(rb'"seconds":[\d.e-]+', b"", decompressed(self.raw))
-
-    @property
-    def essence(self) -> tuple[int, bytes, dict[str, bytes]]:
-        return self.status, self.out, self.made
-
-
-@dataclass
-class Desk:
-    """One command in a copy of the house."""
-
-    name: str
-    folder: Path
-    program: Program
-
-    usual_ones: ClassVar[dict[str, Outcome]] = {}
-
-    def __post_init__(self) -> None:
-        self.command, self.example = COMMANDS[self.name], EXAMPLES[self.name]
-
-    @cached_property
-    def content(self) -> bytes:
-        """Returns what the example reads, decompressed."""
-        return decompressed((self.folder / self.example.source).read_bytes())
-
-    def contents(self) -> list[bytes]:
-        """Returns what the example reads, and records or text of which it is the other, where the command takes both."""
-        other = "corpus.txt" if is_records(self.content) else "labelled.jsonl"
-        return [self.content, *([(self.folder / other).read_bytes()] if has(self.name, "--text") else [])]
-
-    def write(self, name: str, data: bytes) -> str:
-        (self.folder / name).write_bytes(data)
-        return name
-
-    def line(self, *options: str) -> list[str]:
-        """Returns the words of a run that says no more than it must, with the place for its output cleared."""
-        if self.example.output:
-            shutil.rmtree(self.folder / self.example.output, ignore_errors=True)
-        return [*self.example.words, *options]
-
-    def run(self, *options: str, stdin: bytes = b"", stdout: IO[Any] | None = None, **variables: str) -> Outcome:
-        done = self.program.run(self.line(*options), self.folder, stdin, stdout, **variables)
-        return self.outcome(done.status, done.out, done.err)
-
-    def outcome(self, status: int, out: bytes, err: str) -> Outcome:
-        assert "Traceback" not in err
-        paths = [self.folder / self.example.output / name for name in MADE if self.example.output]
-        return Outcome(status, out, err, {path.name: path.read_bytes() for path in paths if path.exists()})
-
-    def usual(self) -> Outcome:
-        """Returns how the example ends, read from its file; it is run once."""
-        if self.name not in self.usual_ones:
-            self.usual_ones[self.name] = self.run(self.example.source)
-            assert self.usual_ones[self.name].status == 0, self.usual_ones[self.name].err
-            assert self.usual_ones[self.name].out
-        return self.usual_ones[self.name]
-
-    def quiet(self) -> list[str]:
-        return ["--quiet"] if has(self.name, "--quiet") else []
+from bertcli.commands.options import Kind
 
 
 @pytest.fixture
@@ -167,32 +32,17 @@ def desk(name: str, house: Path, program: Program, tmp_path: Path) -> Desk:
     return Desk(name, tmp_path, program)
 
 
-def is_records(content: bytes) -> bool:
-    return content.startswith(b"{")
-
-
-def zstd(data: bytes) -> bytes:
-    """Returns one frame, its blocks ending with every eighth line as if it had been written slowly."""
-    frame = zstandard.ZstdCompressor(write_checksum=True).compressobj()
-    lines = data.splitlines(keepends=True)
-    blocks = [b"".join(lines[at : at + 8]) for at in range(0, len(lines), 8)]
-    flushed = [frame.compress(block) + frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for block in blocks]
-    return b"".join([*flushed, frame.flush()])
-
-
-def is_whole(data: bytes) -> bool:
-    """Returns whether a reader would take these bytes for a whole stream."""
-    decoder = zstandard.ZstdDecompressor().decompressobj()
-    decoder.decompress(data)
-    return decoder.eof
-
-
 def assert_failed(desk: Desk, done: Outcome, status: int, said: str = ".+") -> None:
     """A failure is a status and one line; there is no model, and what came out is no whole stream."""
     assert (done.status, done.made) == (status, {})
     assert re.fullmatch(f"bertcli {desk.name}: {said}\n", done.err)
     assert not is_whole(done.raw)
     assert desk.name in FILTERS or done.out == b""
+
+
+def test_what_reads_says_so_by_its_first_example() -> None:
+    alone = {name for name, command in COMMANDS.items() if command.kind is Kind.STANDS_ALONE}
+    assert set(READERS) == set(COMMANDS) - alone
 
 
 # -- what goes in ---------------------------------------------------------------------------------------
@@ -209,7 +59,7 @@ def test_help(desk: Desk) -> None:
 @pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("empty", [b"", b"\n \r\n\n", zstd(b""), gzip.compress(b"")], ids=["", "blank", "zstd", "gzip"])
 def test_empty_input(desk: Desk, empty: bytes) -> None:
-    done = desk.run(*desk.quiet(), stdin=empty)
+    done = desk.run(*desk.quiet, stdin=empty)
     if desk.command.kind is Kind.LEARNS:
         assert_failed(desk, done, 65)
     else:
@@ -228,7 +78,7 @@ def test_empty_input(desk: Desk, empty: bytes) -> None:
     ],
     ids=["frame", "frames", "gzip", "windows"],
 )
-def test_input_is_the_same_however_it_is_wrapped(desk: Desk, wrapped: Any) -> None:
+def test_input_is_the_same_however_it_is_wrapped(desk: Desk, wrapped: Callable[[bytes, int], bytes]) -> None:
     half = desk.content.index(b"\n", len(desk.content) // 2) - 5  # within a line
     data = wrapped(desk.content, half)
     assert desk.run(stdin=data).essence == desk.usual().essence
@@ -288,9 +138,9 @@ def test_a_bad_line_stops_the_command(desk: Desk) -> None:
     for content in desk.contents():
         good, (bad, said) = content.splitlines(keepends=True), BAD[is_records(content)]
         desk.write("bad", b"".join([*good[: AT - 1], bad, *good[AT - 1 :]]))
-        done = desk.run("bad", *desk.quiet())
+        done = desk.run("bad", *desk.quiet)
         assert_failed(desk, done, 65, f"bad:{AT}: {said}")
-        before = desk.run(*desk.quiet(), stdin=b"".join(good[: AT - 1])).out if desk.name in FILTERS else b""
+        before = desk.run(*desk.quiet, stdin=b"".join(good[: AT - 1])).out if desk.name in FILTERS else b""
         if desk.command.kind is Kind.MAKES:  # the last of the good lines are perhaps part of something larger
             assert done.out
             assert before.startswith(done.out)
@@ -303,7 +153,7 @@ def test_bad_lines_can_be_skipped(desk: Desk) -> None:
     for content in desk.contents():
         good, (bad, said) = content.splitlines(keepends=True), BAD[is_records(content)]
         desk.write("bad", b"".join([*good[: AT - 1], bad, *good[AT - 1 : AT + 3], bad, *good[AT + 3 :]]))
-        done = desk.run("bad", "--on-error", "skip", *desk.quiet())
+        done = desk.run("bad", "--on-error", "skip", *desk.quiet)
         assert done.err == f"skipped 2 bad lines; the first: bad:{AT}: {said}\n"
         assert done.essence == desk.run(stdin=content).essence
 
@@ -313,7 +163,7 @@ def test_a_stream_that_was_cut_is_never_a_short_success(desk: Desk) -> None:
     for pack in (zstd, gzip.compress):
         whole = pack(desk.content)
         cut = desk.write("cut", whole[: len(whole) * 6 // 10])
-        done = desk.run(cut, *desk.quiet())
+        done = desk.run(cut, *desk.quiet)
         assert_failed(desk, done, 65, r"cut:\d+: .*\(truncated\)")
         assert desk.usual().out.startswith(done.out)
 
@@ -323,27 +173,25 @@ def test_a_stream_that_was_cut_is_never_a_short_success(desk: Desk) -> None:
 def test_a_flipped_byte_is_noticed(desk: Desk, share: float) -> None:
     data = bytearray(zstd(desk.content))
     data[int(share * len(data)) - 1] ^= 0xFF
-    done = desk.run(desk.write("flipped", data), *desk.quiet())
+    done = desk.run(desk.write("flipped", data), *desk.quiet)
     assert_failed(desk, done, 65, r"flipped:\d+: .+")
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_missing_file_is_said_before_anything_comes_out(desk: Desk) -> None:
     several = any(parameter.nargs == -1 for parameter in desk.command.params)
-    for files in [["nowhere"], [desk.example.source, "nowhere"]] if several else [["nowhere"]]:
-        done = desk.run(*files, *desk.quiet())
+    for files in [["nowhere"], [*desk.example.files, "nowhere"]] if several else [["nowhere"]]:
+        done = desk.run(*files, *desk.quiet)
         assert_failed(desk, done, 66, "nowhere: No such file or directory")
         assert done.raw == b""
 
 
-@pytest.mark.parametrize("option", ["-v", "-m"])
-@pytest.mark.parametrize("name", [name for name in READERS if has(name, "-v") or has(name, "-m")])
+@pytest.mark.parametrize(("name", "option"), [(name, o) for name in READERS for o in ("-v", "-m") if has(name, o)])
 def test_a_vocabulary_or_model_that_cannot_be_read(desk: Desk, option: str) -> None:
-    if not has(desk.name, option):
-        pytest.skip(f"{desk.name} has no {option}")
-    for path in ("nowhere", "."):
-        done = desk.run(option, path, desk.example.source, *desk.quiet())
-        assert_failed(desk, done, 66, rf"({re.escape(path)}|[\w.]+): .+")
+    (desk.folder / "void").mkdir()
+    for path, said in (("nowhere", "No such file or directory"), ("void", "No such file or directory|Is a directory")):
+        done = desk.run(option, path, *desk.example.files, *desk.quiet)
+        assert_failed(desk, done, 66, rf"{path}(/[\w.]+)?: ({said})")
 
 
 # -- what comes out -------------------------------------------------------------------------------------
@@ -352,7 +200,7 @@ def test_a_vocabulary_or_model_that_cannot_be_read(desk: Desk, option: str) -> N
 @pytest.mark.parametrize("name", READERS)
 def test_one_input_gives_one_output(desk: Desk) -> None:
     """Also in a process of its own, where Python's hashes are others."""
-    command = [sys.executable, "-m", "bertcli", *desk.line(desk.example.source)]
+    command = [sys.executable, "-m", "bertcli", *desk.line(*desk.example.files)]
     variables = environment() | {"PYTHONHASHSEED": "1"}
     done = subprocess.run(command, capture_output=True, cwd=desk.folder, env=variables, check=False)
     assert desk.outcome(done.returncode, done.stdout, done.stderr.decode()).essence == desk.usual().essence
@@ -360,7 +208,7 @@ def test_one_input_gives_one_output(desk: Desk) -> None:
 
 @pytest.mark.parametrize("name", [name for name in READERS if has(name, "--seed")])
 def test_one_seed_gives_one_output(desk: Desk) -> None:
-    first, second = (desk.run("--seed", "7", desk.example.source).essence for _ in range(2))
+    first, second = (desk.run("--seed", "7", *desk.example.files).essence for _ in range(2))
     assert first == second
     assert first != desk.usual().essence
 
@@ -370,21 +218,21 @@ def test_plain_is_what_zstd_holds(desk: Desk) -> None:
     usual = desk.usual()
     assert is_whole(usual.raw)
     assert zstandard.get_frame_parameters(usual.raw).has_checksum
-    assert desk.run("--plain", desk.example.source).raw == usual.out
-    assert desk.run(desk.example.source, BERTCLI_PLAIN="1").raw == usual.out
+    assert desk.run("--plain", *desk.example.files).raw == usual.out
+    assert desk.run(*desk.example.files, BERTCLI_PLAIN="1").raw == usual.out
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if has(name, "--quiet")])
 def test_quiet_says_nothing(desk: Desk) -> None:
     for option in ("-q", "--quiet"):
-        done = desk.run(option, desk.example.source)
+        done = desk.run(option, *desk.example.files)
         assert (done.err, done.essence) == ("", desk.usual().essence)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk(desk: Desk) -> None:
     with open("/dev/full", "wb") as full:
-        done = desk.run(*desk.quiet(), *filter(None, [desk.example.source]), stdout=full)
+        done = desk.run(*desk.quiet, *desk.example.files, stdout=full)
     assert done.status == 74
     assert re.fullmatch(f"bertcli {desk.name}: .*No space left on device\n", done.err)
 
@@ -395,59 +243,13 @@ def test_a_model_is_not_overwritten(desk: Desk) -> None:
     shutil.copytree(desk.folder / "model", taken)
     shutil.copytree(desk.folder / "model", taken / "model")  # for a command that makes a model within its folder
     before = {path: path.read_bytes() for path in taken.rglob("*") if path.is_file()}
-    done = desk.run("-o", "taken", *desk.quiet(), *filter(None, [desk.example.source]))
+    done = desk.run("-o", "taken", *desk.quiet, *desk.example.files)
     assert done.status == 73
     assert re.fullmatch(rf"bertcli {desk.name}: taken.*: holds a model already .*\n", done.err)
     assert {path: path.read_bytes() for path in taken.rglob("*") if path.is_file()} == before
 
 
 # -- the two ends of a pipe -----------------------------------------------------------------------------
-
-
-@dataclass
-class Piped:
-    """A command at work between two pipes, ours to fill and to empty."""
-
-    stdin: IO[bytes]
-    stdout: IO[bytes]
-    stderr: IO[bytes]
-    process: Process
-
-    def wait_for_line(self, decode: Callable[[bytes], bytes]) -> bytes:
-        """Returns what has come out as soon as a line of it is whole."""
-        got = b""
-        while b"\n" not in got:
-            assert select.select([self.stdout], [], [], PATIENCE)[0], f"starved after {got!r}"
-            data = self.stdout.read(1 << 16)
-            assert data, f"ended after {got!r}"
-            got += decode(data)
-        return got
-
-    def wait_until_read(self) -> None:
-        """Return once the command has taken all that was sent."""
-        limit = time.monotonic() + PATIENCE
-        while struct.unpack("i", fcntl.ioctl(self.stdin, termios.FIONREAD, bytes(4)))[0]:
-            assert time.monotonic() < limit, "does not read"
-            time.sleep(0.005)
-
-    def end(self) -> tuple[int, str]:
-        """Returns the status, and what was said."""
-        self.stdin.close()
-        status = self.process.wait()
-        self.stderr.seek(0)
-        return status, self.stderr.read().decode()
-
-
-@contextmanager
-def piped(desk: Desk, *options: str) -> Iterator[Piped]:
-    """Gives the command at work; the pipe after it holds 4 KiB."""
-    (inlet, ours), (theirs, outlet) = os.pipe(), os.pipe()
-    fcntl.fcntl(outlet, fcntl.F_SETPIPE_SZ, 4096)
-    with open(ours, "wb", 0) as stdin, open(theirs, "rb", 0) as stdout, tempfile.TemporaryFile() as stderr:
-        process = desk.program.start(desk.line(*options, *desk.quiet()), desk.folder, [inlet, outlet, stderr])
-        os.close(inlet)
-        os.close(outlet)
-        yield Piped(stdin, stdout, stderr, process)
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -485,8 +287,19 @@ def test_a_slow_producer_is_answered_at_once(desk: Desk) -> None:
 def test_an_interrupt_ends_a_command_by_its_signal(desk: Desk) -> None:
     with piped(desk) as work:
         work.stdin.write(desk.content)
-        work.wait_until_read()
+        work.wait_until(lambda: held(work.stdin) == 0)
         work.process.send_signal(signal.SIGINT)
         status, err = work.end()
     assert status == -signal.SIGINT
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ADDERS)
+def test_an_interrupt_does_not_wait_for_a_reader_that_has_stalled(desk: Desk) -> None:
+    noise = random.Random(0).randbytes(1 << 16).hex()  # more than fits into the pipe, however it is compressed
+    record = json.loads(desk.content.splitlines()[0]) | {"noise": noise}
+    with piped(desk) as work:
+        work.stdin.write(json.dumps(record).encode() + b"\n")
+        work.wait_until(lambda: held(work.stdout) > 0)
+        work.process.send_signal(signal.SIGINT)
+        assert work.end() == (-signal.SIGINT, "")

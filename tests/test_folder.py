@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import models
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from bertcli.errors import BadData, CannotCreate, NoInput
 from bertcli.folder import (
@@ -66,6 +68,13 @@ def test_transformers_makes_the_same_ids_of_our_folder(tmp_path: Path, pieces: l
         assert both["token_type_ids"] == [0] * (len(ids) + 2) + [1] * (len(ours.text_ids(TEXTS[0])) + 1)
     special = ours.encode("the [MASK] is", mask_is_special=True).ids
     assert theirs("the [MASK] is", add_special_tokens=False)["input_ids"] == special
+
+
+def test_the_tokenizer_file_alone_makes_the_same_of_a_pair(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path, models.PIECES, models.UNCASED, 32)
+    encoding = Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode("the dog", "a Tree, [MASK]")
+    assert encoding.tokens == ["[CLS]", "the", "dog", "[SEP]", "a", "tree", ",", "[MASK]", "[SEP]"]
+    assert encoding.type_ids == [0] * 4 + [1] * 5
 
 
 @given(st.sampled_from(sorted(CASINGS)), st.text(max_size=40))
@@ -160,7 +169,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json(path, {"é": 1})
     assert path.read_text() == '{\n  "é": 1\n}\n'
-    with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
+    with contextlib.suppress(ZeroDivisionError), replacing(path) as temporary:
         temporary.write_text("half")
         raise ZeroDivisionError
     assert path.read_text() == '{\n  "é": 1\n}\n'

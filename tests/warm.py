@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from typing import IO, Any
 
 from program import Result, environment
 
-PATIENCE = 60  # seconds after which a process counts as hanging
+PATIENCE = 30  # seconds after which a process counts as hanging
 
 
 @dataclass
@@ -65,7 +66,7 @@ class Program:
         descriptors = [file if isinstance(file, int) else file.fileno() for file in files]
         socket.send_fds(self._server, [request.encode()], [*descriptors, outlet])
         os.close(outlet)
-        report = open(inlet, "rb", buffering=0)
+        report = os.fdopen(inlet, "rb", buffering=0)
         return Process(int(report.readline()), report)
 
     def run(
@@ -137,7 +138,11 @@ def attend(files: list[int], words: list[str], cwd: str, variables: dict[str, st
         os.chdir(cwd)
         os.environ.update(variables)
         sys.argv = ["bertcli", *words]
-        importlib.import_module("bertcli.cli").main()
+        try:
+            importlib.import_module("bertcli.cli").main()
+        except BaseException:  # which a user would see too
+            traceback.print_exc()
+        os._exit(1)
     for stream in streams:
         os.close(stream)
     os.write(report, b"%d\n" % command)

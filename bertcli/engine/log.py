@@ -22,10 +22,12 @@ class Log:
     """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
 
     def __init__(self, path: Path, done: int = 0) -> None:
-        """Open the file; of an old one the rows up to step `done` stay, those that a lost run went further do not."""
-        self._file = path.open("r+b" if done and path.exists() else "wb")
-        self._file.truncate(_end_of_step(self._file, done) if done else 0)
-        self._file.seek(0, os.SEEK_END)
+        """Take the file's name; it is opened with the first row, so that a run that takes no step leaves none.
+
+        Of an old one the rows up to step `done` stay, those that a lost run went further do not.
+        """
+        self._path, self._done = path, done
+        self._file: BinaryIO | None = None
         self._rows: list[tuple[Record, list[str], Tensor]] = []
         self._begun = self._drained = time.monotonic()
 
@@ -50,11 +52,19 @@ class Log:
             if not math.isfinite(row["loss"]):
                 raise BertcliError(f"the loss is {row['loss']} at step {row['step']}; try a lower --lr")
         try:
+            self._file = self._file or _opened(self._path, self._done)
             self._file.write(b"".join(dumps(row) + b"\n" for row in rows))
             self._file.flush()
         except OSError as error:
-            raise IOFailed(f"{self._file.name}: {error.strerror}") from error
+            raise IOFailed(f"{self._path}: {error.strerror}") from error
         return rows
+
+
+def _opened(path: Path, done: int) -> BinaryIO:
+    file = path.open("r+b" if done and path.exists() else "wb")
+    file.truncate(_end_of_step(file, done) if done else 0)
+    file.seek(0, os.SEEK_END)
+    return file
 
 
 def _end_of_step(file: BinaryIO, done: int) -> int:

@@ -112,7 +112,7 @@ class Run:
         done = checkpoint.restore(saved[-1], network, optimizer, told) if saved else 0
         if self.output.resume:
             self.say(f"resuming after step {done}" if saved else f"{path}: no complete checkpoint, starting anew")
-        last = self.last
+        last = max(self.last, done)
         every = self._epoch_steps or self.output.save_every
         plan = Plan(last, self.settings.batch_size, self.output.save_every, self.output.save_at, every)
         hooks = Hooks(

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -19,6 +19,8 @@ from bertcli.errors import BadData, Stopped
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Trainer:
         self.network.train()
         step = done
         with Signals() as signals:
-            for step, examples in enumerate(feed.steps(plan.batch_size, skip=done), done + 1):
+            for step, examples in enumerate(signals.stopping(feed.steps(plan.batch_size, skip=done)), done + 1):
                 losses, rate, tokens = self.step(step, examples)
                 log.add(step, losses, rate, tokens)
                 is_last = step >= plan.last
@@ -74,6 +76,10 @@ class Trainer:
                 signals.stop_if_caught(step)
                 if is_last:
                     break
+            if signals.caught:
+                yield from log.drain(now=True)
+                hooks.checkpoint(step)
+                signals.stop_if_caught(step)
         if step == done:
             raise BadData("there is no record to train on")
 
@@ -101,12 +107,17 @@ def _is_due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
+class _Woken(Exception):
+    """A signal came while nothing was done but wait for input."""
+
+
 class Signals:
     """Holds back SIGINT, SIGTERM and SIGUSR1 until a step is whole; a second one stops at once."""
 
     def __init__(self) -> None:
         """Change nothing yet."""
         self.caught: int | None = None
+        self._waits = False
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -125,6 +136,21 @@ class Signals:
     def _catch(self, number: int, frame: FrameType | None) -> None:
         self.caught = number
         signal.signal(number, self._old[number])
+        if self._waits:
+            raise _Woken
+
+    def stopping(self, items: Iterator[T]) -> Iterator[T]:
+        """Yields items until a signal comes, even where the next one is long in coming, as from a slow producer."""
+        try:
+            while True:
+                self._waits = True
+                item = None if self.caught else next(items, None)
+                self._waits = False
+                if item is None:
+                    return
+                yield item
+        except _Woken:
+            self._waits = False
 
     def stop_if_caught(self, step: int) -> None:
         """Raise what the signal that came means."""

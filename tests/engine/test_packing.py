@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ def test_each_sequence_once_within_the_budget_the_longest_first(lengths: list[in
     order = [lengths[index] for group in groups for index in group]
     assert order == sorted(lengths, reverse=True)
     # No group could have taken the first of the next one too.
-    for one, other in zip(groups, groups[1:], strict=False):
+    for one, other in pairwise(groups):
         assert sum(lengths[i] for i in one) + lengths[other[0]] > max_tokens
 
 

@@ -150,20 +150,20 @@ def start(tmp_path: Path) -> Path:
     return models.save(models.theirs("BertForPreTraining"), tmp_path / "start")
 
 
-def test_a_toy_task_is_learned(invoke: Callable[..., Result], tmp_path: Path, start: Path) -> None:
+def test_a_toy_task_is_learned(bertcli: Callable[..., Result], tmp_path: Path, start: Path) -> None:
     (tmp_path / "train.jsonl").write_bytes(models.lines(labelled(400)))
     (tmp_path / "dev.jsonl").write_bytes(models.lines(labelled(100, seed=1)))
     line = ["finetune", "classification", "-m", start, *FINETUNE]
-    first = invoke(*line, "train.jsonl", "-o", "model", "--epochs", 4, "--dev", "dev.jsonl")
+    first = bertcli(*line, "train.jsonl", "-o", "model", "--epochs", 4, "--dev", "dev.jsonl")
     assert first.status == 0, first.err
     (result,) = first.records
     assert result["step"] == 100
     assert result["dev"]["accuracy"] == 1.0
     assert "fresh: heads.classification.output" in first.err
-    assert "400 records, 0 of them cut to 16 tokens; labels blue, red" in first.err
+    assert "400 records; labels blue, red; 0 cut to 16 tokens" in first.err
     assert first.err.count("dev accuracy") == 4
 
-    predicted = invoke("predict", "-m", "model", "dev.jsonl", "--plain")
+    predicted = bertcli("predict", "-m", "model", "dev.jsonl", "--plain")
     assert [record["prediction"] for record in predicted.records] == [r["label"] for r in predicted.records]
     same_as_transformers(tmp_path / "model", labelled(30, seed=2))
     notes = json.loads((tmp_path / "model" / "bertcli.json").read_text())
@@ -172,37 +172,37 @@ def test_a_toy_task_is_learned(invoke: Callable[..., Result], tmp_path: Path, st
 
     # The head is kept where its labels are the records', and fresh where they are others.
     again = ["finetune", "classification", "-m", "model", *FINETUNE, "--epochs", 0.1, "--warmup", 0]
-    kept = invoke(*again, "train.jsonl", "-o", "kept", "--dev", "dev.jsonl", "--lr", 1e-7)
+    kept = bertcli(*again, "train.jsonl", "-o", "kept", "--dev", "dev.jsonl", "--lr", 1e-7)
     assert kept.records[0]["dev"]["accuracy"] == 1.0
     assert "fresh" not in kept.err
     renamed = [record | {"label": record["label"].upper()} for record in labelled(40)]
-    fresh = invoke(*again, "-o", "fresh", stdin=models.lines(renamed))
+    fresh = bertcli(*again, "-o", "fresh", stdin=models.lines(renamed))
     assert "fresh: heads.classification.output" in fresh.err
     assert "fresh: bert" not in fresh.err
 
 
-def test_faults_of_the_data(invoke: Callable[..., Result], tmp_path: Path, start: Path) -> None:
+def test_faults_of_the_data(bertcli: Callable[..., Result], tmp_path: Path, start: Path) -> None:
     line = ["finetune", "classification", "-m", start, *FINETUNE, "-o", "model"]
     good = models.lines(labelled(10))
-    one = invoke(*line, stdin=models.lines([{"text": "a", "label": "x"}] * 3))
+    one = bertcli(*line, stdin=models.lines([{"text": "a", "label": "x"}] * 3))
     assert (one.status, one.out) == (65, b"")
     assert "every record has the label 'x'" in one.err
     (tmp_path / "dev.jsonl").write_bytes(good + models.lines([{"text": "a", "label": "green"}]))
-    unknown = invoke(*line, "--dev", "dev.jsonl", stdin=good)
+    unknown = bertcli(*line, "--dev", "dev.jsonl", stdin=good)
     assert unknown.status == 65
     assert "dev.jsonl:11: field 'label': found 'green', expected one of blue, red" in unknown.err
     (tmp_path / "dev.jsonl").write_bytes(good + b'{"text": "a"}\n')
-    unlabelled = invoke(*line, "--dev", "dev.jsonl", stdin=good)
+    unlabelled = bertcli(*line, "--dev", "dev.jsonl", stdin=good)
     assert unlabelled.status == 65
     assert "dev.jsonl:11: field 'label': found nothing" in unlabelled.err
     assert not (tmp_path / "model" / "config.json").exists()
 
 
 def test_the_model_to_start_from_is_never_overwritten(
-    invoke: Callable[..., Result], tmp_path: Path, start: Path
+    bertcli: Callable[..., Result], tmp_path: Path, start: Path
 ) -> None:
     line = ["finetune", "classification", "-m", start, *FINETUNE, "-o", tmp_path / "." / "start"]
-    result = invoke(*line, "--force", stdin=models.lines(labelled(10)))
+    result = bertcli(*line, "--force", stdin=models.lines(labelled(10)))
     assert result.status == 2
     assert "is the model to start from" in result.err
     assert open_folder(start).architecture == "BertForPreTraining"

@@ -34,7 +34,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def network_of(path: Path) -> Network:
     folder = open_folder(path)
-    network = build(Embedding(folder.wordpiece, 64, parse_layers("last", folder.config.num_hidden_layers)), folder.config)
+    network = build(
+        Embedding(folder.wordpiece, 64, parse_layers("last", folder.config.num_hidden_layers)), folder.config
+    )
     load(path, network)
     return network
 
@@ -189,14 +191,14 @@ def test_a_vector_that_does_not_fit_is_an_error() -> None:
         task.decode({"text": "a"}, [example], [np.full((3, 4), 1e6, np.float32)])
 
 
-def test_the_command(invoke: Callable[..., Result], model: Path) -> None:
+def test_the_command(bertcli: Callable[..., Result], model: Path) -> None:
     stdin = models.lines([{"words": ["a", "xyz"], "own": [2**70]}, {"text": "the dog " * 40}])
     line = ["embed", "-m", model, "--plain", "--dtype", "float32"]
-    compact, listed = invoke(*line, stdin=stdin), invoke(*line, "--vectors", "list", stdin=stdin)
+    compact, listed = bertcli(*line, stdin=stdin), bertcli(*line, "--vectors", "list", stdin=stdin)
     assert (compact.status, compact.err) == (0, "")
     assert [record["vectors"]["shape"] for record in compact.records] == [[2, 32], [82, 32]]
     assert compact.out.startswith(b'{"words":["a","xyz"],"own":[%d],"vectors":' % 2**70)
     for one, other in zip(compact.records, listed.records, strict=True):
         np.testing.assert_array_equal(array(one["vectors"]), np.array(other["vectors"], np.float32))
-    assert invoke(*line, "--layers", "9", stdin=stdin).status == 2
-    assert invoke(*line, "--max-length", 65, stdin=stdin).status == 2
+    assert bertcli(*line, "--layers", "9", stdin=stdin).status == 2
+    assert bertcli(*line, "--max-length", 65, stdin=stdin).status == 2

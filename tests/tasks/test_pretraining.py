@@ -188,8 +188,7 @@ def test_masks_in_any_order_stay_with_their_own_pair(model: Path) -> None:
     task = Pretraining(WORDPIECE, 64, rule=MaskRule(rate=0.4))
     records = [task.masked(record) for record in models.pairs(10, longest=12)]
     turned = [
-        record
-        | {"masked_positions": record["masked_positions"][::-1], "masked_tokens": record["masked_tokens"][::-1]}
+        record | {"masked_positions": record["masked_positions"][::-1], "masked_tokens": record["masked_tokens"][::-1]}
         for record in records
     ]
     for one, other in zip(answers(model, records), answers(model, turned), strict=True):
@@ -211,11 +210,11 @@ def test_pairs_and_words_and_texts_without_a_gap(model: Path) -> None:
     assert (three["prediction"], three["details"]) == ([], {})
 
 
-def test_the_command(invoke: Callable[..., Result], model: Path) -> None:
-    result = invoke("predict", "-m", model, "--top-k", 2, "--plain", stdin=b"the [MASK] was old\n[MASK] [MASK]\n")
+def test_the_command(bertcli: Callable[..., Result], model: Path) -> None:
+    result = bertcli("predict", "-m", model, "--top-k", 2, "--plain", stdin=b"the [MASK] was old\n[MASK] [MASK]\n")
     assert (result.status, [len(record["prediction"]) for record in result.records]) == (0, [1, 2])
     assert all(len(guesses) == 2 for record in result.records for guesses in record["prediction"])
-    long = invoke("predict", "-m", model, stdin=b"short\n" + b"a " * 70)
+    long = bertcli("predict", "-m", model, stdin=b"short\n" + b"a " * 70)
     assert long.status == 65
     assert "<stdin>:2: " in long.err
     assert "72 tokens are more than the model's 64" in long.err

@@ -236,7 +236,7 @@ def test_a_folder_without_weights_config_or_vocabulary(tmp_path: Path) -> None:
     with pytest.raises(NoInput, match=f"no {FILE}"):
         load(path, network)
     (path / "tokenizer.json").unlink()
-    with pytest.raises(NoInput, match="no vocab.txt and no tokenizer.json"):
+    with pytest.raises(NoInput, match=r"no vocab.txt and no tokenizer.json"):
         open_folder(path)
 
 
@@ -286,5 +286,5 @@ def test_the_real_model_is_read() -> None:
     folder = open_folder(path)
     assert (len(folder.wordpiece.pieces), folder.architecture) == (30522, "BertModel")
     network = build(Classification(folder.wordpiece, 128, "ab"), replace(folder.config, labels=("a", "b")))
-    with pytest.raises(BertcliError, match="missing: classifier.weight"):
+    with pytest.raises(BertcliError, match=r"missing: classifier.weight"):
         load(path, network)

@@ -1,0 +1,185 @@
+"""Checkpoints: a run that was stopped and resumed is, bit for bit, the run that was not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import models
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertcli.engine import checkpoint
+from bertcli.engine.device import choose
+from bertcli.engine.run import Output, Run, Settings
+from bertcli.errors import BadData, UsageError
+from bertcli.model.config import Config
+from bertcli.records import Record
+from bertcli.tasks.pretraining import Pretraining
+from bertcli.tasks.task import build
+
+WORDPIECE = models.wordpiece()
+PAIRS = models.pairs(30)  # with a batch of 8, the first epoch ends in step 4
+SETTINGS = Settings(
+    lr=2e-3, warmup=0.2, schedule="linear", bias_correction=True, batch_size=8, dropout=0.2, seed=3, steps=12
+)
+
+
+def run(
+    path: Path,
+    *,
+    settings: Settings = SETTINGS,
+    config: Config | None = None,
+    records: list[Record] = PAIRS,
+    said: list[str] | None = None,
+    **output: Any,
+) -> list[Record]:
+    """Returns the rows of a run that reads its pairs as they come; raises what the run raises."""
+    path.mkdir(exist_ok=True)
+    task = Pretraining(WORDPIECE, 64, seed=settings.seed)
+    network = build(task, (config or models.config()).with_dropout(settings.dropout), settings.seed)
+    one = Run(task, settings, Output(path, **output), choose("cpu"), {"objective": "mlm+nsp", "command": str(output)})
+    one.say = [].append if said is None else said.append
+    one.stream(map(task.encode, records))
+    return list(one.train(network))
+
+
+def figures(rows: list[Record]) -> list[Record]:
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def logged(path: Path) -> list[Record]:
+    return [json.loads(line) for line in (path / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "model"
+    run(path)
+    return path
+
+
+@pytest.mark.parametrize("stop", [2, 3, 4, 7, 11])
+@pytest.mark.parametrize("bias_correction", [True, False])
+def test_a_resumed_run_is_the_whole_one(tmp_path: Path, whole: Path, stop: int, bias_correction: bool) -> None:
+    settings, path, said = replace(SETTINGS, bias_correction=bias_correction), tmp_path / "model", []
+    if not bias_correction:
+        whole = tmp_path / "whole"
+        run(whole, settings=settings)
+    first = run(path, settings=settings, stop_at=stop)
+    assert [home.name for home in checkpoint.complete(path)] == [str(stop)]
+    torch.manual_seed(99)  # what has happened since must not matter
+    second = run(path, settings=settings, resume=True, said=said)
+    assert said == [f"resuming after step {stop}"]
+    assert [row["step"] for row in first + second] == list(range(1, 13))
+    assert figures(first + second) == figures(logged(path)) == figures(logged(whole))
+    ours, theirs = (load_file(home / "model.safetensors") for home in (path, whole))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert sorted(home.name for home in path.iterdir()) == sorted(home.name for home in whole.iterdir())
+    assert not (path / "checkpoint").exists()
+    assert not (path / "spool").exists()
+
+
+def test_epochs_are_masked_and_ordered_afresh(whole: Path) -> None:
+    rows = logged(whole)
+    assert len({row["mlm_loss"] for row in rows}) == len(rows)
+    assert [row["lr"] for row in rows[:3]] == pytest.approx([1e-3, 2e-3, 2e-3])
+
+
+def test_checkpoints_on_the_way_keep_the_newest_alone(tmp_path: Path) -> None:
+    seen = []
+    path = tmp_path / "model"
+    path.mkdir()
+    task = Pretraining(WORDPIECE, 64)
+    network = build(task, models.config())
+    one = Run(task, SETTINGS, Output(path, save_every=3, save_at=(2, 5)), choose("cpu"), {})
+    one.stream(map(task.encode, PAIRS))
+    original = checkpoint.save
+
+    def watched(*args: Any) -> None:
+        original(*args)
+        seen.append([home.name for home in checkpoint.complete(path)])
+
+    checkpoint.save = watched  # to look at the folder, which is done with at the end
+    try:
+        list(one.train(network))
+    finally:
+        checkpoint.save = original
+    assert seen == [["3"], ["6"], ["9"]]
+    assert sorted(home.name for home in (path / "steps").iterdir()) == ["2", "5"]
+    fifth = json.loads((path / "steps" / "5" / "bertcli.json").read_text())
+    assert fifth["step"] == 5
+    model = models.transformers.BertForPreTraining.from_pretrained(path / "steps" / "5")
+    assert model.config.hidden_size == 32
+
+
+OTHERS = {
+    "lr": replace(SETTINGS, lr=1e-3),
+    "warmup": replace(SETTINGS, warmup=3),
+    "schedule": replace(SETTINGS, schedule="google"),
+    "bias_correction": replace(SETTINGS, bias_correction=False),
+    "batch_size": replace(SETTINGS, batch_size=4),
+    "dropout": replace(SETTINGS, dropout=0.0),
+    "seed": replace(SETTINGS, seed=4),
+    "steps": replace(SETTINGS, steps=13),
+}
+
+
+def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    run(path, stop_at=2)
+    for name, settings in OTHERS.items():
+        said = f"--resume goes on with the same settings only: {name} was "
+        with pytest.raises(UsageError, match=said) as caught:
+            run(path, settings=settings, resume=True)
+        assert str(caught.value).count(" was ") == 1
+    with pytest.raises(UsageError, match="hidden_size was 32 and is now 64, intermediate_size was 128 and is now 256"):
+        run(path, config=models.config(width=64), resume=True)
+    assert run(path, resume=True)[0]["step"] == 3
+
+
+def test_what_is_not_complete_is_passed_over(tmp_path: Path) -> None:
+    path, said = tmp_path / "model", []
+    (path / "checkpoint" / ".9").mkdir(parents=True)
+    (path / "checkpoint" / "9.old").mkdir()
+    (path / "checkpoint" / ".9" / "weights.safetensors").write_bytes(b"half")
+    assert run(path, resume=True, stop_at=2, said=said)[0]["step"] == 1
+    assert said == [f"{path}: no complete checkpoint, starting anew"]
+    assert [home.name for home in checkpoint.complete(path)] == ["2"]
+    (path / "checkpoint" / ".7").mkdir()
+    assert run(path, resume=True)[0]["step"] == 3
+
+
+def test_the_newest_of_several_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    run(path, stop_at=9)
+    (path / "checkpoint" / "9").rename(path / "checkpoint" / "10")
+    (path / "checkpoint" / "9").mkdir()
+    assert checkpoint.complete(path)[-1].name == "10"
+
+
+def test_a_run_that_was_stopped_after_its_last_step_is_not_trained_further(tmp_path: Path, whole: Path) -> None:
+    path = tmp_path / "model"
+    run(path, stop_at=4)
+    weights = (path / "model.safetensors").read_bytes()
+    assert run(path, resume=True, stop_at=4) == []
+    assert run(path, resume=True, stop_at=3) == []
+    assert json.loads((path / "bertcli.json").read_text())["step"] == 4
+    assert (path / "model.safetensors").read_bytes() == weights
+    assert [home.name for home in checkpoint.complete(path)] == ["4"]
+    assert run(path, resume=True)[0]["step"] == 5
+    assert (path / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_no_record_is_no_success(tmp_path: Path, resume: bool) -> None:
+    path = tmp_path / "model"
+    if resume:
+        run(path, stop_at=2)
+    with pytest.raises(BadData, match="no record to train on"):
+        run(path, records=[], resume=resume)
+    assert bool(checkpoint.complete(path)) == resume
