@@ -204,20 +204,29 @@ MADE_BY_TRAINING = ("checkpoint", "steps", "log.jsonl", "config.json", "model.sa
 
 
 def create(folder: Path, *, force: bool, resume: bool) -> None:
-    """Make an output folder; with `force` an old model in it goes, with `resume` it stays. Raises `CannotCreate`."""
-    if not (force or resume) and any((folder / name).exists() for name in MADE_BY_TRAINING):
-        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it, --resume goes on with it)")
+    """Make an output folder. Raises `CannotCreate` where it holds a model that is neither to go nor to be gone on with.
+
+    Nothing in it is touched: the old model stays until the new one's first step, see `clear`.
+    """
+    is_foreign = (folder / "config.json").exists() and not (folder / "bertcli.json").exists()
+    if not force and (is_foreign if resume else any((folder / name).exists() for name in MADE_BY_TRAINING)):
+        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it, --resume goes on with a run)")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path in [folder / name for name in MADE_BY_TRAINING] if force else []:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     except OSError as error:
         raise CannotCreate(f"{folder}: {error.strerror}") from error
 
 
+def clear(folder: Path) -> None:
+    """Take an old model, its log and its checkpoints out of a folder."""
+    for path in [folder / name for name in MADE_BY_TRAINING]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
 def is_finished(folder: Path) -> bool:
-    """Returns whether training ran to its last step there: a model stands, and no checkpoint waits to be resumed."""
-    return (folder / "config.json").exists() and not (folder / "checkpoint").exists()
+    """Returns whether training ran to its last step there: a model of ours stands, and no checkpoint waits."""
+    is_ours = (folder / "config.json").exists() and (folder / "bertcli.json").exists()
+    return is_ours and not (folder / "checkpoint").exists()
 
 
 def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length: int) -> None:

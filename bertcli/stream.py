@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 1 << 30  # bytes; a longer one is refused rather than held in memory
+FLUSH_BYTES = 1 << 16
 FLUSH_SECONDS = 0.2  # a busy writer hands on what it holds this often
 
 
@@ -233,19 +234,22 @@ class Reader:
         return value
 
 
-def windows(items: Iterable[T], size: int, waits: Callable[[], bool]) -> Iterator[list[T]]:
-    """Yields lists of items, each twice as long as the one before up to `size`, so that the first comes early.
+def windows(
+    items: Iterable[T], size: int, waits: Callable[[], bool], weigh: Callable[[T], int] = lambda item: 1
+) -> Iterator[list[T]]:
+    """Yields lists of items, each twice as heavy as the one before up to `size`, so that the first comes early.
 
     A list ends where the next item would have to be waited for, or is bad: what came before it is not lost.
     """
     window: list[T] = []
-    room = min(64, size)
+    weight, room = 0, max(1, size // 64)
     try:
         for item in items:
             window.append(item)
-            if len(window) >= room or waits():
+            weight += weigh(item)
+            if weight >= room or waits():
                 yield window
-                window, room = [], min(2 * room, size)
+                window, weight, room = [], 0, min(2 * room, size)
     except BadData:
         if window:
             yield window
@@ -266,25 +270,28 @@ class Writer:
         self._file = file
         compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
         self._frame = None if plain else compressor.compressobj()
+        self._held = bytearray()
         self._flushed = time.monotonic()
-        self.written = 0
 
     def write(self, record: Record) -> None:
         """Write one record."""
         line = dumps(record) + b"\n"
-        self._send(self._frame.compress(line) if self._frame else line)
-        self.written += 1
-        if self._frame and time.monotonic() - self._flushed > FLUSH_SECONDS:
+        self._held += self._frame.compress(line) if self._frame else line
+        if len(self._held) > FLUSH_BYTES:
+            self._send()
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Hand on everything that was written."""
         if self._frame:
-            self._send(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+            self._held += self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        self._send()
         self._flushed = time.monotonic()
 
-    def _send(self, data: bytes) -> None:
-        write_all(self._file, data)
+    def _send(self) -> None:
+        held, self._held = self._held, bytearray()
+        write_all(self._file, held)
 
     def __enter__(self) -> Writer:
         """Returns itself."""
@@ -292,13 +299,14 @@ class Writer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End the frame, or after an exception leave it open."""
-        if kind is None and self._frame:
-            self._send(self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
-        elif kind and issubclass(kind, Exception) and not issubclass(kind, BrokenPipeError | IOFailed):
+        if kind is None:
+            self._held += self._frame.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH) if self._frame else b""
+            self._send()
+        elif issubclass(kind, Exception) and not issubclass(kind, BrokenPipeError | IOFailed):
             self.flush()  # not after an interrupt, which must not wait for a reader that has stalled
 
 
-def write_all(file: BinaryIO, data: bytes) -> None:
+def write_all(file: BinaryIO, data: bytes | bytearray) -> None:
     """Write every byte to an unbuffered file; raises `IOFailed` (a full disk) or `BrokenPipeError` (no reader)."""
     rest = memoryview(data)
     try:

@@ -17,6 +17,7 @@ from bertcli.errors import BadData, CannotCreate, NoInput
 from bertcli.folder import (
     SPECIAL,
     Casing,
+    clear,
     create,
     is_finished,
     read_casing,
@@ -194,12 +195,17 @@ def test_a_folder_that_holds_a_model_is_not_overwritten_by_chance(tmp_path: Path
     (home / "own.txt").write_text("mine")
     with pytest.raises(CannotCreate, match="holds a model already"):
         create(home, force=False, resume=False)
+    with pytest.raises(CannotCreate, match="holds a model already"):
+        create(home, force=False, resume=True)  # which bertcli did not make
+    (home / "bertcli.json").write_text("{}")
     assert is_finished(home)
     (home / "checkpoint" / "3").mkdir(parents=True)
     assert not is_finished(home)
     create(home, force=False, resume=True)
     assert (home / "checkpoint" / "3").exists()
     create(home, force=True, resume=False)
+    assert (home / "config.json").exists()  # until the first step of the new one
+    clear(home)
     assert os.listdir(home) == ["own.txt"]
     with pytest.raises(CannotCreate, match=r"own.txt: "):
         create(home / "own.txt", force=False, resume=False)

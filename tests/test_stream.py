@@ -293,8 +293,11 @@ def test_frames_carry_a_checksum() -> None:
 
 
 def test_windows_are_shorter_where_the_producer_is_slow() -> None:
-    waits = iter([False, False, True, False, False, False])
-    assert list(windows(range(8), 3, lambda: next(waits))) == [[0, 1, 2], [3], [4, 5, 6], [7]]
+    lengths = [len(window) for window in windows(range(400), 128, lambda: False)]
+    assert lengths == [2, 4, 8, 16, 32, 64, 128, 128, 18]
+    waits = iter([False, True, True])
+    assert list(windows("abcdefg", 256, lambda: next(waits, False))) == [["a", "b"], ["c"], [*"defg"]]
+    assert [len(window) for window in windows([5, 1, 1, 1], 128, lambda: False, lambda item: item)] == [1, 3]
 
 
 @dataclass

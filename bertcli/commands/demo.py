@@ -64,6 +64,7 @@ def command(output: Path, force: bool) -> None:
     begun = time.monotonic()
     for made in (output / "model", output / "classifier"):
         folder.create(made, force=force, resume=False)
+        folder.clear(made)
     demo.write(output)
     click.secho(f"$ cd {output}", bold=True)
     for title, lines in STEPS:

@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-length",
     type=options.Integer(8),
-    default=128,
-    show_default=True,
-    help="Tokens a sequence, specials included; a longer text is cut.",
+    help="Tokens a sequence, specials included; a longer text is cut.  [default: 128, or all that the model has]",
 )
 @training.options(lr=2e-5, warmup=0.1, batch_size=32, save_every=0)
 @options.compute
@@ -64,7 +62,7 @@ def command(
     settings: Settings,
     device: Device,
     dev: str | None,
-    max_length: int,
+    max_length: int | None,
 ) -> None:
     """Fine-tune a model on the records of a task.
 
@@ -79,7 +77,7 @@ def command(
 
     start = open_folder(model)
     training.prepare(streams, output, force=force, start=model)
-    task = Classification(start.wordpiece, start.room(max_length))
+    task = Classification(start.wordpiece, start.room(max_length, usual=128))
     run = Run(task, settings, output, device, {"command": training.command_line()}, say=streams.note)
     count = run.read(streams.reader(Anything).map(task.encode))
     task.close()

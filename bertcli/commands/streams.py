@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -23,7 +23,11 @@ class Streams:
     def __init__(self, files: tuple[str, ...], *, plain: bool, quiet: bool, on_error: str, text: bool) -> None:
         """Open nothing yet."""
         self.files, self.quiet, self.on_error = files or ("-",), quiet, on_error
-        self.plain = plain or os.environ.get("BERTCLI_PLAIN", "") not in ("", "0") or (sys.stdout is not None and sys.stdout.isatty())
+        self.plain = (
+            plain
+            or os.environ.get("BERTCLI_PLAIN", "") not in ("", "0")
+            or (sys.stdout is not None and sys.stdout.isatty())
+        )
         self.force_text = text
         self.skipped: list[str] = []
         self._writer: Writer | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,16 +49,17 @@ class Log:
         figures = torch.stack([losses for _, _, losses in self._rows]).tolist()
         rows = [_ordered(row, names, losses) for (row, names, _), losses in zip(self._rows, figures, strict=True)]
         self._rows, self._drained = [], time.monotonic()
-        for row in rows:
-            if not math.isfinite(row["loss"]):
-                raise BertcliError(f"the loss is {row['loss']} at step {row['step']}; try a lower --lr")
+        good = list(takewhile(lambda row: math.isfinite(row["loss"]), rows))
         try:
             self._file = self._file or _opened(self._path, self._done)
-            self._file.write(b"".join(dumps(row) + b"\n" for row in rows))
+            self._file.write(b"".join(dumps(row) + b"\n" for row in good))
             self._file.flush()
         except OSError as error:
             raise IOFailed(f"{self._path}: {error.strerror}") from error
-        return rows
+        if len(good) < len(rows):
+            bad = rows[len(good)]
+            raise BertcliError(f"the loss is {bad['loss']} at step {bad['step']}; try a lower --lr")
+        return good
 
 
 def _opened(path: Path, done: int) -> BinaryIO:

@@ -27,11 +27,11 @@ class Schedule:
         `linear` rises to its peak and falls to zero after the last step. `google` is Google's: its first step has the
         rate zero, and after the warm-up it falls from the start of training, not from the peak.
         """
-        warmup = max(1, int(self.warmup * self.steps if self.warmup < 1 else self.warmup))
+        warmup = int(self.warmup * self.steps if self.warmup < 1 else self.warmup)
         if self.kind == "google":
             done = step - 1
             return self.peak * (done / warmup if done < warmup else 1 - done / self.steps)
-        rising = step / warmup
+        rising = step / max(1, warmup)
         falling = (self.steps - step + 1) / max(1, self.steps - warmup) if self.kind == "linear" else 1.0
         return self.peak * min(1.0, rising, max(0.0, falling))
 

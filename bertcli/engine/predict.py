@@ -14,7 +14,7 @@ from bertcli.records import Record
 from bertcli.stream import windows
 from bertcli.tasks.task import Example, Task
 
-WINDOW = 4096  # records among which lengths are sorted
+WINDOW = 4  # forward passes among whose sequences lengths are sorted: what they give is held in memory
 
 
 def predict(
@@ -30,11 +30,15 @@ def predict(
     the next record would have to be waited for.
     """
     network.eval()
-    for window in windows(encoded, WINDOW, waits):
+    for window in windows(encoded, WINDOW * device.max_tokens, waits, _tokens):
         examples = [example for _, own in window for example in own]
         outputs = iter(_outputs(network, task, examples, device))
         for record, own in window:
             yield task.decode(record, own, [next(outputs) for _ in own])
+
+
+def _tokens(encoded: tuple[Record, list[Example]]) -> int:
+    return sum(len(example["ids"]) for example in encoded[1])
 
 
 @torch.inference_mode()

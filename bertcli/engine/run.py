@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 
-from bertcli import __version__
+from bertcli import __version__, folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
 from bertcli.engine.feed import Feed, Spool
 from bertcli.engine.log import Log
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.predict import predict
+from bertcli.engine.signals import Signals
 from bertcli.engine.train import Hooks, Plan, Trainer
 from bertcli.errors import BadData
 from bertcli.model.heads import Network
@@ -116,17 +117,21 @@ class Run:
         every = self._epoch_steps or self.output.save_every
         plan = Plan(last, self.settings.batch_size, self.output.save_every, self.output.save_at, every)
         hooks = Hooks(
+            begin=lambda: None if done else folder.clear(path),
             checkpoint=lambda step: checkpoint.save(path, step, network, optimizer, told),
             publish=lambda step: self._publish(path / "steps" / str(step), network, step),
             evaluate=lambda step: self._evaluate(network, step),
         )
         log = Log(path / "log.jsonl", done)
-        for row in Trainer(network, self.task, optimizer, self.device).run(self._feed, plan, log, hooks, done=done):
-            self.last_row = row
-            yield row
-        if last < self.steps:
-            hooks.checkpoint(last)
-        self._publish(path, network, last)
+        trainer = Trainer(network, self.task, optimizer, self.device)
+        with Signals() as signals:
+            for row in trainer.run(self._feed, plan, log, hooks, signals, done=done):
+                self.last_row = row
+                yield row
+            if last < self.steps:
+                hooks.checkpoint(last)
+            self._publish(path, network, last)
+            signals.stop_if_caught(last)
         self._spool.remove()
         if last == self.steps:
             shutil.rmtree(path / "checkpoint", ignore_errors=True)

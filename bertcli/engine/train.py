@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType, TracebackType
-from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -15,12 +12,11 @@ from bertcli.engine.feed import Feed
 from bertcli.engine.log import Log
 from bertcli.engine.optim import Optimizer
 from bertcli.engine.packing import batches
-from bertcli.errors import BadData, Stopped
+from bertcli.engine.signals import Signals
+from bertcli.errors import BadData
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,8 +32,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What is done after a step: save what resuming needs, save a whole model folder, look at the dev set."""
+    """What is done once the first examples are there, and after a step: each is handed the step's number.
 
+    `checkpoint` saves what resuming needs, `publish` a whole model folder, `evaluate` looks at the dev set.
+    """
+
+    begin: Callable[[], None] = lambda: None
     checkpoint: Callable[[int], None] = lambda step: None
     publish: Callable[[int], None] = lambda step: None
     evaluate: Callable[[int], None] = lambda step: None
@@ -50,7 +50,9 @@ class Trainer:
         """Take a network that is on its device already."""
         self.network, self.task, self.optimizer, self.device = network, task, optimizer, device
 
-    def run(self, feed: Feed, plan: Plan, log: Log, hooks: Hooks = Hooks(), *, done: int = 0) -> Iterator[Record]:
+    def run(
+        self, feed: Feed, plan: Plan, log: Log, hooks: Hooks, signals: Signals, *, done: int = 0
+    ) -> Iterator[Record]:
         """Train from step `done` to the plan's last; yields the log's rows as they become known.
 
         A signal ends the step at hand, saves and stops: raises `KeyboardInterrupt` or `Stopped`. Raises `BadData`
@@ -60,26 +62,25 @@ class Trainer:
             return
         self.network.train()
         step = done
-        with Signals() as signals:
-            for step, examples in enumerate(signals.stopping(feed.steps(plan.batch_size, skip=done)), done + 1):
-                losses, rate, tokens = self.step(step, examples)
-                log.add(step, losses, rate, tokens)
-                is_last = step >= plan.last
-                yield from log.drain(now=is_last)
-                if is_last or _is_due(step, plan.evaluate_every):
-                    hooks.evaluate(step)
-                if step in plan.save_at:
-                    hooks.publish(step)
-                if signals.caught or (_is_due(step, plan.save_every) and not is_last):
-                    yield from log.drain(now=True)
-                    hooks.checkpoint(step)
-                signals.stop_if_caught(step)
-                if is_last:
-                    break
-            if signals.caught:
-                yield from log.drain(now=True)
+        for step, examples in enumerate(signals.stopping(feed.steps(plan.batch_size, skip=done)), done + 1):
+            if step == done + 1:
+                hooks.begin()
+            losses, rate, tokens = self.step(step, examples)
+            log.add(step, losses, rate, tokens)
+            is_last = step >= plan.last
+            yield from log.drain(now=is_last)
+            if is_last or _is_due(step, plan.evaluate_every):
+                hooks.evaluate(step)
+            if step in plan.save_at:
+                hooks.publish(step)
+            if is_last:
+                break
+            if _is_due(step, plan.save_every):
                 hooks.checkpoint(step)
-                signals.stop_if_caught(step)
+        yield from log.drain(now=True)
+        if signals.caught and step > done:
+            hooks.checkpoint(step)
+        signals.stop_if_caught(step)
         if step == done:
             raise BadData("there is no record to train on")
 
@@ -105,57 +106,3 @@ class Trainer:
 
 def _is_due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
-
-
-class _Woken(Exception):
-    """A signal came while nothing was done but wait for input."""
-
-
-class Signals:
-    """Holds back SIGINT, SIGTERM and SIGUSR1 until a step is whole; a second one stops at once."""
-
-    def __init__(self) -> None:
-        """Change nothing yet."""
-        self.caught: int | None = None
-        self._waits = False
-        self._old: dict[int, Any] = {}
-
-    def __enter__(self) -> Signals:
-        """Begin to hold signals back."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-            self._old[number] = signal.signal(number, self._catch)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give the signals their old meaning."""
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
-
-    def _catch(self, number: int, frame: FrameType | None) -> None:
-        self.caught = number
-        signal.signal(number, self._old[number])
-        if self._waits:
-            raise _Woken
-
-    def stopping(self, items: Iterator[T]) -> Iterator[T]:
-        """Yields items until a signal comes, even where the next one is long in coming, as from a slow producer."""
-        try:
-            while True:
-                self._waits = True
-                item = None if self.caught else next(items, None)
-                self._waits = False
-                if item is None:
-                    return
-                yield item
-        except _Woken:
-            self._waits = False
-
-    def stop_if_caught(self, step: int) -> None:
-        """Raise what the signal that came means."""
-        if self.caught == signal.SIGINT:
-            raise KeyboardInterrupt
-        if self.caught is not None:
-            name = signal.Signals(self.caught).name
-            raise Stopped(f"stopped by {name} after step {step}; --resume goes on from there")

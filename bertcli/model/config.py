@@ -38,6 +38,7 @@ class Config:
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
+    problem_type: str | None = None
     labels: tuple[str, ...] = ()
 
     def with_dropout(self, share: float) -> Config:
@@ -82,6 +83,8 @@ def from_json(values: dict[str, Any], file: str) -> Config:
         raise BadData(file=file, field="model_type", found=kind, expected="bert")
     if (position := values.get("position_embedding_type", "absolute")) != "absolute":
         raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
+    if values.get("is_decoder"):
+        raise BadData(file=file, field="is_decoder", found=True, expected="false: attention to both sides")
     types = {field.name: str(field.type).removesuffix(" | None") for field in fields(Config) if field.name != "labels"}
     given = {name: values[name] for name in types if values.get(name) is not None}
     for name, value in given.items():

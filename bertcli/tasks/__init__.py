@@ -12,6 +12,14 @@ from bertcli.weights.safetensors import ModelFolder
 def of_folder(model: ModelFolder, max_length: int, top_k: int) -> Task:
     """Returns the task that a folder's head was made for; raises `BadData` where it has none."""
     if model.architecture == Classification.architecture:
+        if model.config.problem_type not in (None, "single_label_classification"):
+            kind = model.config.problem_type
+            raise BadData(
+                file=str(model.path / "config.json"),
+                field="problem_type",
+                found=kind,
+                expected="single_label_classification",
+            )
         if len(model.config.labels) < 2:  # with one, transformers makes a regression of it
             file, found = str(model.path / "config.json"), len(model.config.labels)
             raise BadData(file=file, field="id2label", found=found, expected="two labels or more")

@@ -35,12 +35,15 @@ class ModelFolder:
     max_length: int  # tokens a sequence, specials included
     notes: dict[str, Any]  # bertcli.json
 
-    def room(self, max_length: int | None) -> int:
-        """Returns the tokens a sequence: those asked for, else the folder's. Raises `UsageError` past its positions."""
+    def room(self, max_length: int | None, usual: int | None = None) -> int:
+        """Returns the tokens a sequence: those asked for, else the usual, else the folder's, but never more than that.
+
+        Raises `UsageError` where more are asked for than there are positions.
+        """
         if max_length is not None and max_length > self.config.max_position_embeddings:
             positions = self.config.max_position_embeddings
             raise UsageError(f"--max-length {max_length}: {self.path} has {positions} positions")
-        return max_length or self.max_length
+        return max_length or min(usual or self.max_length, self.config.max_position_embeddings)
 
 
 def open_folder(path: Path) -> ModelFolder:

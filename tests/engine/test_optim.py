@@ -21,12 +21,13 @@ def rates(kind: str, steps: int, warmup: float) -> list[float]:
 def test_linear_rises_to_its_peak_and_falls_to_zero() -> None:
     assert rates("linear", 10, 0.2) == pytest.approx([1, 2, 2, 1.75, 1.5, 1.25, 1, 0.75, 0.5, 0.25])
     assert rates("linear", 10, 4) == pytest.approx([0.5, 1, 1.5, 2, 2, 5 / 3, 4 / 3, 1, 2 / 3, 1 / 3])
-    assert rates("linear", 4, 0) == pytest.approx([2, 2, 4 / 3, 2 / 3])
+    assert rates("linear", 4, 0) == pytest.approx([2, 1.5, 1, 0.5])
     assert Schedule(2.0, 10, 0.2)(11) == 0
 
 
 def test_google_begins_at_zero_and_falls_from_the_start_of_training() -> None:
     assert rates("google", 10, 0.2) == pytest.approx([0, 1, 1.6, 1.4, 1.2, 1, 0.8, 0.6, 0.4, 0.2])
+    assert rates("google", 4, 0) == pytest.approx([2, 1.5, 1, 0.5])
     assert rates("google", 5, 3) == pytest.approx([0, 2 / 3, 4 / 3, 0.8, 0.4])
 
 

@@ -36,7 +36,7 @@ def test_order_is_kept_and_max_tokens_changes_nothing(monkeypatch: pytest.Monkey
     items = records(600)
     whole = list(predict(NETWORK, TASK, encoded(items), choose("cpu", max_tokens=10_000)))
     assert [{name: answer[name] for name in item} for item, answer in zip(items, whole, strict=True)] == items
-    monkeypatch.setattr(module, "WINDOW", 70)
+    monkeypatch.setattr(module, "WINDOW", 9)
     for max_tokens in (1, 300):
         part = list(predict(NETWORK, TASK, encoded(items), choose("cpu", max_tokens=max_tokens)))
         for one, other in zip(whole, part, strict=True):
@@ -46,7 +46,8 @@ def test_order_is_kept_and_max_tokens_changes_nothing(monkeypatch: pytest.Monkey
 
 def test_what_has_come_is_answered_before_more_is_waited_for() -> None:
     pulled: list[int] = []
-    answers = predict(NETWORK, TASK, encoded(records(200), pulled), choose("cpu"), waits=lambda: len(pulled) in (3, 50))
+    device = choose("cpu", max_tokens=1_000_000)
+    answers = predict(NETWORK, TASK, encoded(records(200), pulled), device, waits=lambda: len(pulled) in (3, 50))
     assert next(answers)["id"] == 0
     assert pulled == [0, 1, 2]
     assert [next(answers)["id"] for _ in range(3)] == [1, 2, 3]

@@ -1,0 +1,66 @@
+"""SIGINT, SIGTERM and SIGUSR1 while training: first everything is saved, then the process ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+from bertcli.errors import Stopped
+
+T = TypeVar("T")
+
+
+class _Woken(Exception):
+    """A signal came while nothing was done but wait for input."""
+
+
+class Signals:
+    """Holds back SIGINT, SIGTERM and SIGUSR1 until a step is whole; a second one stops at once."""
+
+    def __init__(self) -> None:
+        """Change nothing yet."""
+        self.caught: int | None = None
+        self._waits = False
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        """Begin to hold signals back."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            self._old[number] = signal.signal(number, self._catch)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the signals their old meaning."""
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def _catch(self, number: int, frame: FrameType | None) -> None:
+        self.caught = number
+        signal.signal(number, self._old[number])
+        if self._waits:
+            raise _Woken
+
+    def stopping(self, items: Iterator[T]) -> Iterator[T]:
+        """Yields items until a signal comes, even where the next one is long in coming, as from a slow producer."""
+        try:
+            while True:
+                self._waits = True
+                item = None if self.caught else next(items, None)
+                self._waits = False
+                if item is None:
+                    return
+                yield item
+        except _Woken:
+            self._waits = False
+
+    def stop_if_caught(self, step: int) -> None:
+        """Raise what the signal that came means."""
+        if self.caught == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.caught is not None:
+            name = signal.Signals(self.caught).name
+            raise Stopped(f"stopped by {name} after step {step}; --resume goes on from there")
