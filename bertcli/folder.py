@@ -55,8 +55,8 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_vocabulary(path: Path) -> list[str]:
     """Returns the pieces of a `vocab.txt` (id = line number from 0) or of a `tokenizer.json`.
 
-    Blank and repeated lines keep their ids, CRLF is LF. Raises `NoInput`, or `BadData` where a special token lacks or
-    a line is not UTF-8.
+    Blank and repeated lines keep their ids, CRLF is LF. Raises `NoInput`, or `BadData` where a special token is
+    missing or a line is not UTF-8.
     """
     if path.name == "tokenizer.json":
         pieces = _pieces_of_tokenizer_json(path)
@@ -98,10 +98,10 @@ def vocabulary_file(folder: Path) -> Path:
 
 def is_vocabulary(path: Path) -> bool:
     """Returns whether a file is a vocabulary: a `tokenizer.json`, or plain lines with each special token on its own."""
-    try:
-        lines = path.read_bytes()[: 1 << 24].splitlines()
-    except OSError as error:
-        raise NoInput(f"{path}: {error.strerror}") from error
+    if not path.is_file():  # a pipe is a stream, and must not be read here
+        return False
+    with path.open("rb") as file:
+        lines = file.read(1 << 24).splitlines()
     return path.name == "tokenizer.json" or {token.encode() for token in SPECIAL} <= set(lines)
 
 
@@ -156,11 +156,12 @@ def read_casing(folder: Path) -> Casing | None:
     config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     if "do_lower_case" not in config and (folder / "tokenizer.json").exists():
         normalizer = read_json(folder / "tokenizer.json").get("normalizer") or {}
-        config = {
-            "do_lower_case": normalizer.get("lowercase", True),
-            "strip_accents": normalizer.get("strip_accents"),
-            "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
-        }
+        if normalizer.get("type") == "BertNormalizer":
+            config = {
+                "do_lower_case": normalizer.get("lowercase", True),
+                "strip_accents": normalizer.get("strip_accents"),
+                "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+            }
     if "do_lower_case" not in config:
         return None
     lowercase, strip = bool(config["do_lower_case"]), config.get("strip_accents")
@@ -197,14 +198,14 @@ def _umask() -> int:
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write a JSON object for people to read, whole or not at all."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 MADE_BY_TRAINING = ("checkpoint", "steps", "log.jsonl", "config.json", "model.safetensors", "bertcli.json")
 
 
 def create(folder: Path, *, force: bool, resume: bool) -> None:
-    """Make an output folder. Raises `CannotCreate` where it holds a model that is neither to go nor to be gone on with.
+    """Make an output folder. Raises `CannotCreate` where it holds a model that may be neither overwritten nor resumed.
 
     Nothing in it is touched: the old model stays until the new one's first step, see `clear`.
     """
@@ -213,6 +214,16 @@ def create(folder: Path, *, force: bool, resume: bool) -> None:
         raise CannotCreate(f"{folder}: holds a model already (--force overwrites it, --resume goes on with a run)")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotCreate(f"{folder}: {error.strerror}") from error
+
+
+def create_empty(folder: Path, *, force: bool) -> None:
+    """Make a folder; raises `CannotCreate` where it holds anything, unless `force` says to write over that."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()) and not force:
+            raise CannotCreate(f"{folder}: is not empty (--force writes over what is there)")
     except OSError as error:
         raise CannotCreate(f"{folder}: {error.strerror}") from error
 
@@ -252,7 +263,7 @@ def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length:
     )
     tokenizer.decoder = decoders.WordPiece(prefix="##")
     with replacing(folder / "tokenizer.json") as temporary:
-        temporary.write_text(tokenizer.to_str(pretty=True))
+        temporary.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
     write_json(
         folder / "tokenizer_config.json",
         {

@@ -35,13 +35,17 @@ class _SkippableFrame:
     """A frame of zstd that holds no data: four bytes of magic, four of length, and that many to pass over."""
 
     def __init__(self) -> None:
-        self.eof, self.unused_data, self._held = False, b"", b""
+        self.eof, self.unused_data = False, b""
+        self._head, self._left = b"", 0
 
     def decompress(self, data: bytes, /) -> bytes:
-        self._held += data
-        if len(self._held) >= 8:
-            end = 8 + int.from_bytes(self._held[4:8], "little")
-            self.eof, self.unused_data = len(self._held) >= end, self._held[end:]
+        if len(self._head) < 8:
+            missing = 8 - len(self._head)
+            self._head, data = self._head + data[:missing], data[missing:]
+            self._left = int.from_bytes(self._head[4:], "little")
+        if len(self._head) == 8:
+            self.eof, self.unused_data = self._left <= len(data), data[self._left :]
+            self._left -= min(self._left, len(data))
         return b""
 
 
@@ -53,7 +57,7 @@ def _decoder(magic: bytes) -> _Decoder | None:
     return _SkippableFrame() if SKIPPABLE.match(magic) else None
 
 
-def pieces(file: BinaryIO) -> Iterator[bytes]:
+def decompressed(file: BinaryIO) -> Iterator[bytes]:
     """Yields the decompressed bytes of a file, one piece (perhaps empty) for each raw read.
 
     Raises `BadData` where a frame is corrupted or the file ends inside one: `decompressobj().eof` alone tells.

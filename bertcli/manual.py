@@ -146,14 +146,16 @@ def usage(command: click.Command) -> list[str]:
 
 def main() -> None:
     """Rewrite everything that is rendered; pages of commands that are gone are removed."""
+    if not (ROOT / "pyproject.toml").exists():
+        raise SystemExit("python -m bertcli.manual runs in a checkout only")
     files = rendered()
     for stale in set(ROOT.glob("man/*.1")) - {ROOT / path for path in files}:
         stale.unlink()
     for path, text in files.items():
-        (ROOT / path).write_text(text)
+        (ROOT / path).write_text(text, encoding="utf-8")
     readme = ROOT / "README.md"
     if readme.exists():
-        readme.write_text(with_table(readme.read_text()))
+        readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def checker(schema: type) -> Callable[[Record], None]:
 
 
 def key(record: Record, index: int) -> str:
-    """Returns what a record's randomness hangs on: its id, or its index in the stream where it has none."""
+    """Returns what a record's randomness depends on: its id, or its index in the stream where it has none."""
     identity = record.get("id")
     return f"#{index}" if identity is None else json.dumps(identity, sort_keys=True)
 

@@ -21,7 +21,7 @@ import orjson
 import zstandard
 
 from bertcli.errors import BadData, IOFailed
-from bertcli.frames import pieces
+from bertcli.frames import decompressed
 from bertcli.records import Record, checker
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class Lines:
         self.name, self.number = source.name, 0
         self.on_error, self.skipped = on_error, [] if skipped is None else skipped
         self._file, self._before_wait = source.file, before_wait
-        self._pieces = pieces(source.file)
+        self._pieces = decompressed(source.file)
         self._lines: deque[bytes] = deque()
         self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
         self._tail_bytes = 0
@@ -91,6 +91,11 @@ class Lines:
             self._tail_bytes += len(piece)
             if self._tail_bytes > LONGEST_LINE:
                 raise BadData(f"a line is longer than {LONGEST_LINE} bytes")
+
+    @property
+    def ended(self) -> bool:
+        """Returns whether all lines have been yielded."""
+        return self._ended and not self._lines
 
     def waits(self) -> bool:
         """Returns whether the next line has not arrived, so that asking for it would wait for the producer."""
@@ -149,14 +154,15 @@ class Lines:
 
 # -- records --------------------------------------------------------------------------------------------------------
 
-_LONG_INTEGER = re.compile(rb"\d{19}")
+_LONG_INTEGER = re.compile(rb"(?<![.\d])\d{19}")
 
 
 def loads(line: bytes) -> Any:
-    """Returns a line's JSON value; integers of any size are exact, NaN and lone surrogates a `ValueError`."""
-    value = orjson.loads(line)
-    if _LONG_INTEGER.search(line):  # orjson makes doubles of integers that need more than 64 bits
-        value = json.loads(line)
+    """Returns a line's JSON value; integers of up to 4,300 digits are exact, NaN and lone surrogates a `ValueError`."""
+    if not _LONG_INTEGER.search(line):
+        return orjson.loads(line)
+    value = json.loads(line)  # orjson makes doubles of integers that need more than 64 bits
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses what orjson does
     return value
 
 
@@ -196,8 +202,8 @@ class Reader:
         self.skipped: list[str] = []  # what was wrong with each line passed over
 
     def waits(self) -> bool:
-        """Returns whether the next record would have to be waited for; False at the end of a source."""
-        return self._lines is not None and self._lines.waits()
+        """Returns whether the next record may have to be waited for, as it may where one source ends."""
+        return self._lines is not None and (self._lines.waits() or self._lines.ended)
 
     def __iter__(self) -> Iterator[Record]:
         """Yields the records; raises `BadData` with file and line."""
@@ -234,7 +240,7 @@ class Reader:
         return value
 
 
-def windows(
+def gathered(
     items: Iterable[T], size: int, waits: Callable[[], bool], weigh: Callable[[T], int] = lambda item: 1
 ) -> Iterator[list[T]]:
     """Yields lists of items, each twice as heavy as the one before up to `size`, so that the first comes early.

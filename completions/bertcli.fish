@@ -42,9 +42,9 @@ complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -s h -l help -d 'S
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
-complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l max-length -d 'Tokens a sequence, [CLS] and [SEP] included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l max-length -d 'Tokens per sequence, [CLS] and [SEP] included' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l short -d 'Share of the documents that are cut into shorter pairs, of a random length' -x
-complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l copies -d 'Times each document is cut, each time at random anew' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l copies -d 'How many times each document is cut, at random anew' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l window -d 'How many of the last documents random segments come from' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l pool -d 'Documents that random segments come from, not the window' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l single -d 'Pack sentences into segments, without pairing'
@@ -61,7 +61,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from mask' -l on-error -d 'What a
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l rate -d 'Share of the tokens to predict' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l whole-word -d 'Mask all pieces of a word together'
-complete -c bertcli -n '__fish_seen_subcommand_from mask' -l copies -d 'Times each pair is written, with other masks; from the second on #1, #2, … follow the id' -x
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l copies -d 'How many times each pair is written, with other masks; from the second on #1, #2, … follow the id' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -s v -l vocab -d 'The vocabulary, a piece a line' -r
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
@@ -81,7 +81,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l hidden-size -d 
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-heads -d 'Attention heads, instead of the preset'\''s' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l start -d 'A model folder whose size, vocabulary and weights to begin from' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l objective -d 'What is learned' -x -a 'mlm+nsp mlm'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-length -d 'Tokens a sequence, specials included; a longer pair is an error' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-length -d 'Tokens per sequence, specials included; a longer pair is an error' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l rate -d 'Share of the tokens to predict' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l whole-word -d 'Mask all pieces of a word together'
@@ -103,7 +103,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dropout -d 'On 
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -111,7 +111,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l on-error -d 'Wh
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s m -l model -d 'The model folder' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dev -d 'Records to score the model on, after each epoch' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l epochs -d 'Passes over the records' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens a sequence, specials included; a longer text is cut' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens per sequence, specials included; a longer text is cut' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s o -l output -d 'The model folder to write' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l force -d 'Overwrite a model that is there'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l resume -d 'Go on from the newest complete checkpoint there'
@@ -127,7 +127,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dropout -d 'On 
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification' -x -a 'classification'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
@@ -135,11 +135,11 @@ complete -c bertcli -n '__fish_seen_subcommand_from predict' -l quiet -s q -d 'N
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -s m -l model -d 'The model folder' -r
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'Tokens a sequence, specials included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'Tokens per sequence, specials included' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l top-k -d 'Pieces to name for each hidden token' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -150,10 +150,10 @@ complete -c bertcli -n '__fish_seen_subcommand_from embed' -l layers -d 'embeddi
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l pool -d 'What a row is of' -x -a 'words tokens cls mean'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l dtype -d 'The numbers'\'' type' -x -a 'float16 float32'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l vectors -d 'Compact, or readable by jq' -x -a 'base64 list'
-complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-length -d 'Tokens a window, specials included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-length -d 'Tokens per window, specials included' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens a forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l positive -d 'The label whose f1, precision and recall are given, where there are two labels' -r
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'

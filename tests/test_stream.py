@@ -23,7 +23,7 @@ from program import Result, decompressed, environment
 from bertcli import stream
 from bertcli.errors import BadData, IOFailed
 from bertcli.records import Anything, Classification
-from bertcli.stream import Lines, Reader, Source, Writer, loads, windows
+from bertcli.stream import Lines, Reader, Source, Writer, gathered, loads
 
 BOM = b"\xef\xbb\xbf"
 
@@ -293,11 +293,11 @@ def test_frames_carry_a_checksum() -> None:
 
 
 def test_windows_are_shorter_where_the_producer_is_slow() -> None:
-    lengths = [len(window) for window in windows(range(400), 128, lambda: False)]
+    lengths = [len(window) for window in gathered(range(400), 128, lambda: False)]
     assert lengths == [2, 4, 8, 16, 32, 64, 128, 128, 18]
     waits = iter([False, True, True])
-    assert list(windows("abcdefg", 256, lambda: next(waits, False))) == [["a", "b"], ["c"], [*"defg"]]
-    assert [len(window) for window in windows([5, 1, 1, 1], 128, lambda: False, lambda item: item)] == [1, 3]
+    assert list(gathered("abcdefg", 256, lambda: next(waits, False))) == [["a", "b"], ["c"], [*"defg"]]
+    assert [len(window) for window in gathered([5, 1, 1, 1], 128, lambda: False, lambda item: item)] == [1, 3]
 
 
 @dataclass

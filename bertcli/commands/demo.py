@@ -16,7 +16,7 @@ from bertcli.commands import options
 STEPS = (
     ("Learn a vocabulary from twenty chapters.", "bertcli vocab corpus.txt --size 4000 > vocab.txt"),
     (
-        "Cut them into pairs of segments, five times over, and hide 15% of the tokens; so with ten others.",
+        "Cut them into pairs of segments, five times over, and hide 15% of the tokens; likewise ten held-out chapters.",
         "bertcli read text corpus.txt | bertcli pairs --copies 5 | bertcli mask > train.jsonl.zst\n"
         "bertcli read text heldout.txt | bertcli pairs | bertcli mask > heldout.jsonl.zst",
     ),
@@ -62,8 +62,8 @@ def command(output: Path, force: bool) -> None:
     from bertcli import demo, folder
 
     begun = time.monotonic()
+    folder.create_empty(output, force=force)
     for made in (output / "model", output / "classifier"):
-        folder.create(made, force=force, resume=False)
         folder.clear(made)
     demo.write(output)
     click.secho(f"$ cd {output}", bold=True)
@@ -87,8 +87,9 @@ def show_and_run(title: str, lines: str, output: Path) -> None:
 
 def summary(output: Path) -> str:
     """Returns what was achieved, from the log of pre-training and the score."""
-    first, *_, last = (json.loads(line) for line in (output / "model" / "log.jsonl").read_text().splitlines())
-    score = json.loads((output / "score.json").read_text())
+    log = (output / "model" / "log.jsonl").read_text(encoding="utf-8")
+    first, *_, last = map(json.loads, log.splitlines())
+    score = json.loads((output / "score.json").read_text(encoding="utf-8"))
     majority = max(label["gold"] for label in score["labels"].values()) / score["total"]
     return (
         f"MLM loss {first['mlm_loss']:.2f} at the first step, {last['mlm_loss']:.2f} at the last; "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertcli.commands import options
+from bertcli.commands import inference, options
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     help="Compact, or readable by jq.",
 )
 @click.option(
-    "--max-length", type=options.Integer(8), help="Tokens a window, specials included.  [default: the model's]"
+    "--max-length", type=options.Integer(8), help="Tokens per window, specials included.  [default: the model's]"
 )
 @options.compute
 def command(
@@ -79,11 +79,10 @@ def command(
     weighted4 and weighted-all, which keep the layers apart.
     """
     from bertcli.tasks.embedding import Embedding, parse_layers
-    from bertcli.weights.safetensors import open_folder
 
-    folder = open_folder(model)
+    folder = inference.open_model(streams, model)
     chosen = parse_layers(layers, folder.config.num_hidden_layers)
     task = Embedding(
-        folder.wordpiece, folder.room(max_length), chosen, pool=pool, dtype=dtype, as_list=vectors == "list"
+        folder.wordpiece, folder.length(max_length), chosen, pool=pool, dtype=dtype, as_list=vectors == "list"
     )
-    options.infer(streams, folder, task, device)
+    inference.infer(streams, folder, task, device)

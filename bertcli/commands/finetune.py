@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertcli.commands import options, training
+from bertcli.commands import inference, options, training
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-length",
     type=options.Integer(8),
-    help="Tokens a sequence, specials included; a longer text is cut.  [default: 128, or all that the model has]",
+    help="Tokens per sequence, specials included; a longer text is cut.  [default: 128, or all that the model has]",
 )
 @training.options(lr=2e-5, warmup=0.1, batch_size=32, save_every=0)
 @options.compute
@@ -73,16 +73,15 @@ def command(
     from bertcli.engine.run import Run
     from bertcli.records import Anything
     from bertcli.tasks.classification import Classification
-    from bertcli.weights.safetensors import open_folder
 
-    start = open_folder(model)
+    start = inference.open_model(streams, model)
     training.prepare(streams, output, force=force, start=model)
-    task = Classification(start.wordpiece, start.room(max_length, usual=128))
+    task = Classification(start.wordpiece, start.length(max_length, usual=128))
     run = Run(task, settings, output, device, {"command": training.command_line()}, say=streams.note)
     count = run.read(streams.reader(Anything).map(task.encode))
     task.close()
     streams.note(f"{count} records; {task}")
-    run.dev = training.read_dev(streams, dev, lambda record: record, task.encode)
+    run.dev = training.read_dev(streams, dev, task.encode)
     training.watch(streams, run, run.train(new_network(streams, start, task, settings)))
 
 
@@ -92,6 +91,9 @@ def new_network(streams: Streams, start: ModelFolder, task: Classification, sett
 
     config = replace(start.config, labels=task.labels).with_dropout(settings.dropout)
     network = build(task, config, settings.seed)
-    is_same = start.architecture == task.architecture and start.config.labels == task.labels
+    old = start.config.labels
+    is_same = start.architecture == task.architecture and sorted(old) == sorted(task.labels)
     training.start_from(streams, network, start.path, keep_head=is_same)
+    if is_same:  # its labels may be in another order
+        task.reorder(network, old)
     return network

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     type=options.Integer(1),
     default=1,
     show_default=True,
-    help="Times each pair is written, with other masks; from the second on #1, #2, … follow the id.",
+    help="How many times each pair is written, with other masks; from the second on #1, #2, … follow the id.",
 )
 @options.seed
 @options.vocabulary

@@ -17,10 +17,7 @@ from click.core import ParameterSource
 from bertcli.commands.streams import Streams
 
 if TYPE_CHECKING:
-    from bertcli.engine.device import Device
-    from bertcli.tasks.task import Task
-    from bertcli.text.wordpiece import WordPiece
-    from bertcli.weights.safetensors import ModelFolder
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -80,8 +77,7 @@ def inputs(metavar: str, *, text: bool = False) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def with_streams(*args: Any, files: tuple[str, ...], **kwargs: Any) -> Any:
-            names = ("plain", "quiet", "on_error")
-            given = {name: kwargs.pop(name) for name in names}
+            given = {name: kwargs.pop(name) for name in ("plain", "quiet", "on_error")}
             streams = Streams(files, text=kwargs.pop("text", False), **given)
             return function(*args, streams=streams, **kwargs)
 
@@ -90,16 +86,14 @@ def inputs(metavar: str, *, text: bool = False) -> Callable[[F], F]:
             click.option("--plain", is_flag=True, help="Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)."),
             click.option("--quiet", "-q", is_flag=True, help="No progress and no summary on stderr."),
             on_error,
+            *([as_text] if text else []),
         ]
-        if text:
-            decorators.append(
-                click.option("--text", is_flag=True, help="Take every input as plain text, even if it begins with '{'.")
-            )
         return applied(*decorators)(with_streams)  # type: ignore[return-value]
 
     return decorate
 
 
+as_text = click.option("--text", is_flag=True, help="Take every input as plain text, even if it begins with '{'.")
 on_error = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
@@ -132,12 +126,13 @@ def vocabulary(function: F) -> F:
     @functools.wraps(function)
     def with_wordpiece(*args: Any, vocab: str, cased: bool | None, **kwargs: Any) -> Any:
         from bertcli.folder import vocabulary_file
+        from bertcli.text.wordpiece import WordPiece
 
-        given = (cased, kwargs.pop("strip_accents"), kwargs.pop("split_cjk"))
-        is_default = click.get_current_context().get_parameter_source("vocab") is ParameterSource.DEFAULT
+        switches = {"cased": cased, **{name: kwargs.pop(name) for name in ("strip_accents", "split_cjk")}}
+        is_typed = click.get_current_context().get_parameter_source("vocab") is ParameterSource.COMMANDLINE
         start = kwargs.get("start")  # a model to begin from has its own vocabulary
-        path = vocabulary_file(start) if start and is_default else Path(vocab)
-        wordpiece, origin = open_wordpiece(path, *given)
+        path = vocabulary_file(start) if start and not is_typed else Path(vocab)
+        wordpiece, origin = WordPiece.open(path, **switches)
         kwargs["streams"].note(f"{path}: {wordpiece.casing} ({origin})")
         return function(*args, wordpiece=wordpiece, **kwargs)
 
@@ -151,15 +146,6 @@ def vocabulary(function: F) -> F:
         help="The vocabulary, a piece a line.",
     )
     return option(casing(with_wordpiece))  # type: ignore[return-value]
-
-
-def open_wordpiece(
-    path: Path, cased: bool | None, strip_accents: bool | None, split_cjk: bool | None
-) -> tuple[WordPiece, str]:
-    """Returns the tokenizer of a vocabulary file, and where its casing was found."""
-    from bertcli.text.wordpiece import WordPiece
-
-    return WordPiece.open(path, cased=cased, strip_accents=strip_accents, split_cjk=split_cjk)
 
 
 # -- masks ----------------------------------------------------------------------------------------------------------
@@ -217,7 +203,7 @@ model = click.option(
 max_tokens = click.option(
     "--max-tokens",
     type=Integer(1),
-    help="Tokens a forward pass: memory and speed, never the result. [default: by device]",
+    help="Tokens per forward pass: memory and speed, never the result.  [default: by device]",
 )
 
 
@@ -248,22 +234,3 @@ def compute(function: F) -> F:
         max_tokens,
     ]
     return applied(*decorators)(with_device)  # type: ignore[return-value]
-
-
-def infer(streams: Streams, model: ModelFolder, task: Task, device: Device) -> None:
-    """Write what a task makes of each record, with the weights of a folder."""
-    from bertcli.engine.predict import predict
-    from bertcli.records import Anything
-    from bertcli.tasks.task import build
-    from bertcli.weights.safetensors import load
-
-    network = build(task, model.config)
-    load(model.path, network)
-    network.to(device.device)
-    reader = streams.reader(Anything, text=True)
-    encoded = reader.map(lambda record: (record, task.encode(record)))
-    with streams.writer() as out:
-        for record in predict(network, task, encoded, device, reader.waits):
-            out.write(record)
-    if task.cut:
-        streams.note(f"{task.cut} of {reader.read} were cut to {task.max_length} tokens")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     type=options.Integer(5),
     default=128,
     show_default=True,
-    help="Tokens a sequence, [CLS] and [SEP] included.",
+    help="Tokens per sequence, [CLS] and [SEP] included.",
 )
 @click.option(
     "--short",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     type=options.Integer(1),
     default=1,
     show_default=True,
-    help="Times each document is cut, each time at random anew.",
+    help="How many times each document is cut, at random anew.",
 )
 @click.option(
     "--window",

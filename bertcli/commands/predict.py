@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertcli.commands import options
+from bertcli.commands import inference, options
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-length",
     type=options.Integer(8),
-    help="Tokens a sequence, specials included.  [default: the model's]",
+    help="Tokens per sequence, specials included.  [default: the model's]",
 )
 @click.option(
     "--top-k",
@@ -64,8 +64,7 @@ def command(streams: Streams, model: Path, device: Device, max_length: int | Non
     pauses, what has come is answered at once.
     """
     from bertcli.tasks import of_folder
-    from bertcli.weights.safetensors import open_folder
 
-    folder = open_folder(model)
-    task = of_folder(folder, folder.room(max_length), top_k)
-    options.infer(streams, folder, task, device)
+    folder = inference.open_model(streams, model)
+    task = of_folder(folder, folder.length(max_length), top_k)
+    inference.infer(streams, folder, task, device)

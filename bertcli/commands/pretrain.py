@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bertcli.commands import options, training
 from bertcli.errors import UsageError
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     type=options.Integer(8),
     default=128,
     show_default=True,
-    help="Tokens a sequence, specials included; a longer pair is an error.",
+    help="Tokens per sequence, specials included; a longer pair is an error.",
 )
 @options.masking
 @click.option("--dev", type=click.Path(), help="Pairs to score the model on, with each checkpoint and at the end.")
@@ -109,7 +110,7 @@ def command(
     network = new_network(streams, task, settings, start, **size)
     notes = {"objective": objective, **asdict(rule), "command": training.command_line()}
     run = Run(task, settings, output, device, notes, say=streams.note)
-    run.dev = training.read_dev(streams, dev, task.masked, task.encode)
+    run.dev = training.read_dev(streams, dev, task.encode, complete=task.masked)
     run.stream(streams.reader(Anything).map(task.encode))
     training.watch(streams, run, run.train(network))
 
@@ -129,6 +130,10 @@ def new_network(
     from bertcli.tasks.task import build
     from bertcli.weights.safetensors import open_folder
 
+    source = click.get_current_context().get_parameter_source
+    sizes = ("preset", "num_layers", "hidden_size", "num_heads")
+    if start and (typed := [name for name in sizes if source(name) is ParameterSource.COMMANDLINE]):
+        raise UsageError(f"--start {start} has its own size: no --{typed[0].replace('_', '-')} beside it")
     if start is None:
         given = (num_layers, hidden_size, num_heads)
         shape = (own or usual for own, usual in zip(given, PRESETS[preset], strict=True))
@@ -139,7 +144,7 @@ def new_network(
     model = open_folder(start)
     if model.wordpiece.pieces != task.wordpiece.pieces:
         raise UsageError(f"--start {start}: its vocabulary is not the one given by -v")
-    model.room(task.max_length)
+    model.length(task.max_length)
     network = build(task, replace(model.config, labels=()).with_dropout(settings.dropout), settings.seed)
     training.start_from(streams, network, start, keep_head=True)
     return network

@@ -99,7 +99,8 @@ class Streams:
     def report_skipped(self) -> None:
         """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""
         if self.skipped:
-            click.echo(f"skipped {len(self.skipped)} bad lines; the first: {self.skipped[0]}", err=True)
+            count, first = len(self.skipped), self.skipped[0]
+            click.echo(f"bad lines skipped: {count}; the first: {first}", err=True)
 
 
 def standard(name: str) -> BinaryIO:

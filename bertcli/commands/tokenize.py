@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     reads='Plain text, or records with "text" or "words", or with the field that --field names.',
     writes=(
         'The records with "tokens", "ids" and "offsets", [start, end) in code points of the original string, '
-        'without [CLS] and [SEP]; for words "word_ids" besides, and offsets within the word.'
+        'without [CLS] and [SEP]; for words "word_ids" too, and offsets within the word.'
     ),
     examples=[
         ("bertcli tokenize labelled.jsonl > tokenized.jsonl.zst", "The pieces of each record's text."),

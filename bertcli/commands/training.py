@@ -133,8 +133,10 @@ def prepare(streams: Streams, output: Output, *, force: bool, start: Path | None
     """
     from bertcli import folder
 
-    if start is not None and output.path.resolve() == start.resolve():
-        raise UsageError(f"-o {output.path}: is the model to start from")
+    if force and output.resume:
+        raise UsageError("--force and --resume: begin anew, or go on?")
+    if start is not None and start.resolve().is_relative_to(output.path.resolve()):
+        raise UsageError(f"-o {output.path}: must be another folder than the model to start from, {start}")
     if output.resume and folder.is_finished(output.path):
         streams.note(f"{output.path}: finished already")
         raise click.exceptions.Exit(0)
@@ -153,8 +155,8 @@ def start_from(streams: Streams, network: Network, model: Path, *, keep_head: bo
 def read_dev(
     streams: Streams,
     file: str | None,
-    complete: Callable[[Record], Record],
     encode: Callable[[Record], list[Example]],
+    complete: Callable[[Record], Record] = lambda record: record,
 ) -> list[tuple[Record, list[Example]]]:
     """Returns a dev file's records, completed with what they lack, beside what they are encoded to.
 
@@ -184,10 +186,13 @@ def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
     tokens, begun = 0, time.monotonic()
     with tqdm(total=run.last, unit=" steps", file=sys.stderr, disable=hidden) as bar:
         for row in rows:
+            if not tokens:
+                bar.initial = bar.n = row["step"] - 1  # more than 0 on --resume
             tokens += row["tokens"]
             rate = tokens / max(1e-9, time.monotonic() - begun)
-            bar.n = row["step"]
-            bar.set_postfix_str(f"loss {row['loss']:.3f}, lr {row['lr']:.2e}, {rate / 1000:.1f} k tokens/s")
+            figures = f"loss {row['loss']:.3f}, lr {row['lr']:.2e}, {rate / 1000:.1f} k tokens/s"
+            bar.set_postfix_str(figures, refresh=False)
+            bar.update()
     figures = "".join(f"{name} {value:.4f}, " for name, value in run.last_row.items() if "loss" in name)
     rate = tokens / max(1e-9, time.monotonic() - begun)
     streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {run.output.path} is complete")

@@ -37,7 +37,7 @@ def command(streams: Streams, size: int, **switches: Any) -> None:
     The same text gives the same vocabulary, whatever the order of its lines. Letters are lower-cased and lose
     their accents, unless over 1% of them are Hangul: then accents stay. The alphabet takes at most half of
     the vocabulary, or 200 pieces of a small one; the rarest characters beyond that become [UNK]. Words of
-    over 100 characters are left out and counted. A pair of pieces that comes only once is not joined, so that
+    over 100 characters are left out and counted. A pair of pieces that occurs only once is not joined, so that
     a small text gives fewer pieces.
     """
     from bertcli.records import Document

@@ -37,7 +37,7 @@ def save(path: Path, step: int, network: nn.Module, optimizer: Optimizer, settin
         temporary.mkdir(parents=True)
         save_file({name: tensor.cpu() for name, tensor in network.state_dict().items()}, temporary / WEIGHTS)
         save_file(_moments(network, optimizer), temporary / OPTIMIZER)
-        save_file(_random_states(), temporary / RANDOM)
+        save_file(_random_states(network), temporary / RANDOM)
         folder.write_json(temporary / STATE, {"step": step, "settings": settings})
         _sync(temporary)
         shutil.rmtree(final, ignore_errors=True)
@@ -73,8 +73,8 @@ def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict
             optimizer.adam.state[parameter] = moved
     states = load_file(home / RANDOM)
     torch.set_rng_state(states["cpu"])
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])
+    if "cuda" in states and (device := _device(network)).type == "cuda":
+        torch.cuda.set_rng_state(states["cuda"], device)
     return int(state["step"])
 
 
@@ -86,9 +86,15 @@ def _moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def _random_states() -> dict[str, Tensor]:
+def _device(network: nn.Module) -> torch.device:
+    return next(network.parameters()).device
+
+
+def _random_states(network: nn.Module) -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
-    return {**states, "cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else states
+    if (device := _device(network)).type == "cuda":  # where dropout draws
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
 
 
 def _sync(directory: Path) -> None:

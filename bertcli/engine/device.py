@@ -27,11 +27,6 @@ class Device:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
-    def synchronize(self) -> None:
-        """Wait until everything that was asked of the device is done."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
 
 def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None = None) -> Device:
     """Returns the device asked for: auto is a GPU where there is one, and bf16 where it has that.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from tempfile import TemporaryFile
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,72 +21,67 @@ from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
 FLUSH_BYTES = 1 << 20
-SUFFIX = ".spool"  # of the spool's files: only they are ever deleted, wherever `--spool` points
-
-
-class _Column:
-    """One of the examples' arrays: all its numbers in one file, and in memory where each example's end."""
-
-    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
-        self.path, self.dtype = path, dtype
-        self._file: BinaryIO = path.open("wb", buffering=FLUSH_BYTES)
-        self._ends = array("q", [0])
-        self._map: NDArray[Any] = np.empty(0, dtype)
-
-    def append(self, values: NDArray[Any]) -> None:
-        self._file.write(values.astype(self.dtype, copy=False).tobytes())
-        self._ends.append(self._ends[-1] + len(values))
-
-    def __getitem__(self, index: int) -> NDArray[Any]:
-        start, end = self._ends[index], self._ends[index + 1]
-        if end > len(self._map):
-            self._file.flush()
-            self._map = np.memmap(self.path, self.dtype, "r")
-        return self._map[start:end]
+ALIGNMENT = 8  # bytes, so that every array can be read where it lies
 
 
 class Spool:
-    """Examples on disk, read by memory map, so that their number is bounded by the disk alone."""
+    """Examples in one file on disk, read by memory map; in memory is only where each of them ends.
+
+    The file has no name, so that it goes with the process, however that ends.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Begin an empty spool in a folder, replacing an old one; other files there stay. Raises `CannotCreate`."""
-        self._folder, self._columns, self._length = folder, {}, 0  # type: tuple[Path, dict[str, _Column], int]
+        """Begin an empty spool on a folder's disk. Raises `CannotCreate`."""
+        self._folder = folder
+        self._dtypes: dict[str, np.dtype[Any]] = {}
+        self._ends = array("q", [0])
+        self._map: NDArray[np.uint8] = np.empty(0, np.uint8)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._unlink()
+            self._file = TemporaryFile(dir=folder, buffering=FLUSH_BYTES)  # noqa: SIM115  # as long as the spool
         except OSError as error:
             raise CannotCreate(f"{folder}: {error.strerror}") from error
 
     def append(self, example: Example) -> None:
         """Add an example; all of them have the arrays of the first. Raises `IOFailed` on a full disk."""
+        self._dtypes = self._dtypes or {name: values.dtype for name, values in example.items()}
+        arrays = [example[name].astype(dtype, copy=False) for name, dtype in self._dtypes.items()]
+        sizes = np.array([len(values) for values in arrays], np.int64)
+        data = b"".join(_padded(values.tobytes()) for values in (sizes, *arrays))
         try:
-            if not self._columns:
-                self._columns = {
-                    name: _Column(self._folder / f"{name}{SUFFIX}", array.dtype) for name, array in example.items()
-                }
-            for name, column in self._columns.items():
-                column.append(example[name])
+            self._file.write(data)
         except OSError as error:
             raise IOFailed(f"{self._folder}: {error.strerror}") from error
-        self._length += 1
+        self._ends.append(self._ends[-1] + len(data))
 
     def __len__(self) -> int:
         """Returns the number of examples."""
-        return self._length
+        return len(self._ends) - 1
 
     def __getitem__(self, index: int) -> Example:
-        """Returns one example."""
-        return {name: column[index] for name, column in self._columns.items()}
+        """Returns one example. Raises `IOFailed` on a full disk."""
+        start, end = self._ends[index], self._ends[index + 1]
+        if end > len(self._map):
+            self._remap()
+        data = self._map[start:end]
+        place = len(self._dtypes) * 8
+        example = {}
+        for (name, dtype), size in zip(self._dtypes.items(), data[:place].view(np.int64).tolist(), strict=True):
+            length = size * dtype.itemsize
+            example[name] = data[place : place + length].view(dtype)
+            place += length + -length % ALIGNMENT
+        return example
 
-    def remove(self) -> None:
-        """Take the spool from the disk, and its folder if nothing else is there."""
-        self._unlink()
-        with suppress(OSError):
-            self._folder.rmdir()
+    def _remap(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise IOFailed(f"{self._folder}: {error.strerror}") from error
+        self._map = np.memmap(self._file, np.uint8, "r").view(np.ndarray)
 
-    def _unlink(self) -> None:
-        for path in self._folder.glob(f"*{SUFFIX}"):
-            path.unlink()
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % ALIGNMENT)
 
 
 class Feed:

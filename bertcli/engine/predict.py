@@ -11,7 +11,7 @@ from bertcli.engine.device import Device
 from bertcli.engine.packing import batches
 from bertcli.model.heads import Network
 from bertcli.records import Record
-from bertcli.stream import windows
+from bertcli.stream import gathered
 from bertcli.tasks.task import Example, Task
 
 WINDOW = 4  # forward passes among whose sequences lengths are sorted: what they give is held in memory
@@ -30,7 +30,7 @@ def predict(
     the next record would have to be waited for.
     """
     network.eval()
-    for window in windows(encoded, WINDOW * device.max_tokens, waits, _tokens):
+    for window in gathered(encoded, WINDOW * device.max_tokens, waits, _tokens):
         examples = [example for _, own in window for example in own]
         outputs = iter(_outputs(network, task, examples, device))
         for record, own in window:

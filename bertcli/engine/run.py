@@ -1,4 +1,4 @@
-"""One training run and its folder: the spool it reads from, the log, the checkpoints, and the model it leaves."""
+"""The one training loop: a run, from a stream of examples to a model folder with its log and its checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,14 @@ from bertcli.engine.log import Log
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.predict import predict
 from bertcli.engine.signals import Signals
-from bertcli.engine.train import Hooks, Plan, Trainer
+from bertcli.engine.train import Trainer
 from bertcli.errors import BadData
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
 from bertcli.weights.safetensors import save_folder
+
+NOTHING = "there is no record to train on"
 
 
 @dataclass(frozen=True)
@@ -57,24 +59,28 @@ class Output:
     save_at: tuple[int, ...] = ()
 
 
-@dataclass
 class Run:
     """A stream of examples on its way through a task into a network and its folder."""
 
-    task: Task
-    settings: Settings
-    output: Output
-    device: Device
-    notes: dict[str, Any]  # what `bertcli.json` tells besides: command line, objective …
-    dev: list[tuple[Record, list[Example]]] = field(default_factory=list)
-    say: Callable[[str], None] = lambda message: None
-
-    def __post_init__(self) -> None:
-        """Make the spool. Raises `CannotCreate`."""
-        self.steps, self.last_row, self.dev_scores = self.settings.steps, {}, {}  # type: tuple[int, Record, dict[str, Any]]
-        self._epoch_steps = 0
-        self._spool = Spool(self.output.spool or self.output.path / "spool")
-        self._feed = Feed(iter(()), self._spool, self.settings.seed)
+    def __init__(
+        self,
+        task: Task,
+        settings: Settings,
+        output: Output,
+        device: Device,
+        notes: dict[str, Any],
+        say: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        """Make the spool; `notes` go into `bertcli.json` too, as the command line. Raises `CannotCreate`."""
+        self.task, self.settings, self.output, self.device = task, settings, output, device
+        self.notes, self.say = notes, say
+        self.dev: list[tuple[Record, list[Example]]] = []
+        self.dev_scores: dict[str, Any] = {}
+        self.steps, self.done = settings.steps, 0  # in all; and taken so far
+        self.last_row: Record = {}
+        self._epoch_ends: set[int] = set()
+        self._spool = Spool(output.spool or output.path)
+        self._feed = Feed(iter(()), self._spool, settings.seed)
 
     def stream(self, examples: Iterable[list[Example]]) -> None:
         """Take a stream that will be read while the first epoch trains."""
@@ -88,55 +94,83 @@ class Run:
         self.stream(examples)
         count = self._feed.read_all()
         if count == 0:
-            raise BadData("there is no record to train on")
-        self.steps = self.steps or math.ceil(count * self.settings.epochs / self.settings.batch_size)
-        self._epoch_steps = math.ceil(count / self.settings.batch_size)
+            raise BadData(NOTHING)
+        epochs, batch = self.settings.epochs, self.settings.batch_size
+        self.steps = self.steps or math.ceil(count * epochs / batch)
+        self._epoch_ends = {math.ceil(count * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)}
         return count
 
     @property
     def last(self) -> int:
         """Returns the step with which the run ends, which is not always that to which its rate falls."""
-        return min(self.output.stop_at or self.steps, self.steps)
+        return max(self.done, min(self.output.stop_at or self.steps, self.steps))
 
     def train(self, network: Network) -> Iterator[Record]:
         """Train to the end, or to `stop_at`, and write the model folder; yields the rows of the log.
 
         The dev set is scored after each epoch where their length is known, else with each checkpoint, and at the
-        end. The spool goes at success, and with the last step the checkpoints too; a run stopped before it keeps
-        one, from which `resume` goes on.
+        end. The spool goes with the process, and with the last step the checkpoints; a run stopped before it keeps
+        one, from which `resume` goes on. A signal ends the step at hand, saves and stops: raises
+        `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train on, `BertcliError` where
+        the loss is no finite number.
         """
-        told, path = self._told(network), self.output.path
+        network.to(self.device.device).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
-        network.to(self.device.device)
         optimizer = Optimizer(network, schedule, bias_correction=self.settings.bias_correction)
-        saved = checkpoint.complete(path) if self.output.resume else []
-        done = checkpoint.restore(saved[-1], network, optimizer, told) if saved else 0
         if self.output.resume:
-            self.say(f"resuming after step {done}" if saved else f"{path}: no complete checkpoint, starting anew")
-        last = max(self.last, done)
-        every = self._epoch_steps or self.output.save_every
-        plan = Plan(last, self.settings.batch_size, self.output.save_every, self.output.save_at, every)
-        hooks = Hooks(
-            begin=lambda: None if done else folder.clear(path),
-            checkpoint=lambda step: checkpoint.save(path, step, network, optimizer, told),
-            publish=lambda step: self._publish(path / "steps" / str(step), network, step),
-            evaluate=lambda step: self._evaluate(network, step),
-        )
-        log = Log(path / "log.jsonl", done)
+            self._resume(network, optimizer)
         trainer = Trainer(network, self.task, optimizer, self.device)
+        log = Log(self.output.path / "log.jsonl", self.done)
         with Signals() as signals:
-            for row in trainer.run(self._feed, plan, log, hooks, signals, done=done):
+            for row in self._steps(trainer, log, signals):
                 self.last_row = row
                 yield row
-            if last < self.steps:
-                hooks.checkpoint(last)
-            self._publish(path, network, last)
-            signals.stop_if_caught(last)
-        self._spool.remove()
-        if last == self.steps:
-            shutil.rmtree(path / "checkpoint", ignore_errors=True)
+            if signals.caught and 0 < self.done < self.last:
+                self._checkpoint(network, optimizer)
+            if self.done < self.last:
+                signals.stop(self.done)
+                raise BadData(NOTHING)
+            if self.last < self.steps:
+                self._checkpoint(network, optimizer)
+            self._publish(self.output.path, network)
+            signals.stop(self.done)
+        if self.last == self.steps:
+            shutil.rmtree(self.output.path / "checkpoint", ignore_errors=True)
 
-    def _told(self, network: Network) -> dict[str, Any]:
+    def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
+        """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
+        if self.done == self.last:
+            return
+        for examples in signals.stopping(self._feed.steps(self.settings.batch_size, skip=self.done)):
+            if self.done == 0:  # the first examples are there: now an old model may go
+                folder.clear(self.output.path)
+            self.done += 1
+            log.add(self.done, *trainer.step(self.done, examples))
+            is_last = self.done == self.last
+            is_saved = is_last or (self.output.save_every and self.done % self.output.save_every == 0)
+            yield from log.drain(now=bool(is_saved))
+            if self.done in self._epoch_ends or (is_saved and not self._epoch_ends) or is_last:
+                self._evaluate(trainer.network)
+            if self.done in self.output.save_at:
+                self._publish(self.output.path / "steps" / str(self.done), trainer.network)
+            if is_last:
+                return
+            if is_saved:
+                self._checkpoint(trainer.network, trainer.optimizer)
+        yield from log.drain(now=True)
+
+    def _resume(self, network: Network, optimizer: Optimizer) -> None:
+        saved = checkpoint.complete(self.output.path)
+        if not saved:
+            self.say(f"{self.output.path}: no complete checkpoint, starting anew")
+            return
+        self.done = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network))
+        self.say(f"resuming after step {self.done}")
+
+    def _checkpoint(self, network: Network, optimizer: Optimizer) -> None:
+        checkpoint.save(self.output.path, self.done, network, optimizer, self._fingerprint(network))
+
+    def _fingerprint(self, network: Network) -> dict[str, Any]:
         """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
         sizes = {name: value for name, value in asdict(network.config).items() if "dropout" not in name}
         notes = {name: value for name, value in self.notes.items() if name != "command"}
@@ -144,21 +178,21 @@ class Run:
         told = {**asdict(self.settings), **sizes, **notes, "steps": self.steps, "vocabulary": pieces}
         return json.loads(json.dumps(told))  # type: ignore[no-any-return]  # as it will be read again: tuples as lists
 
-    def _evaluate(self, network: Network, step: int) -> None:
+    def _evaluate(self, network: Network) -> None:
         if self.dev:
             self.dev_scores = score(network, self.task, self.dev, self.device)
             figures = ", ".join(
                 f"{key} {value:.4g}" for key, value in self.dev_scores.items() if isinstance(value, float)
             )
-            self.say(f"step {step}: dev {figures}")
+            self.say(f"step {self.done}: dev {figures}")
 
-    def _publish(self, path: Path, network: Network, step: int) -> None:
+    def _publish(self, path: Path, network: Network) -> None:
         notes = {
             "bertcli": __version__,
             "torch": torch.__version__,
             "task": self.task.name,
             **self.notes,
-            "step": step,
+            "step": self.done,
             "settings": {**asdict(self.settings), "steps": self.steps},
             **({"dev": self.dev_scores} if self.dev else {}),
         }
@@ -166,7 +200,7 @@ class Run:
         save_folder(path, network, task.architecture, task.wordpiece, task.max_length, notes)
 
     def result(self) -> Record:
-        """Returns the figures of the whole run: the last row of the log without its rate, and the dev scores."""
+        """Returns where the run ended: the last row of the log without rate and tokens, and the dev scores."""
         figures = {name: value for name, value in self.last_row.items() if name not in ("lr", "tokens")}
         return {"model": str(self.output.path), **figures, **({"dev": self.dev_scores} if self.dev else {})}
 

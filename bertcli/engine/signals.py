@@ -57,10 +57,11 @@ class Signals:
         except _Woken:
             self._waits = False
 
-    def stop_if_caught(self, step: int) -> None:
-        """Raise what the signal that came means."""
+    def stop(self, step: int) -> None:
+        """Raise what the signal that came means, if one did."""
         if self.caught == signal.SIGINT:
             raise KeyboardInterrupt
         if self.caught is not None:
             name = signal.Signals(self.caught).name
-            raise Stopped(f"stopped by {name} after step {step}; --resume goes on from there")
+            saved = f"after step {step}; --resume goes on from there" if step else "before the first step"
+            raise Stopped(f"stopped by {name} {saved}")

@@ -38,7 +38,6 @@ class Config:
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
-    problem_type: str | None = None
     labels: tuple[str, ...] = ()
 
     def with_dropout(self, share: float) -> Config:
@@ -51,11 +50,6 @@ class Config:
             raise UsageError(
                 f"a width of {self.hidden_size} does not divide into {self.num_attention_heads} attention heads"
             )
-
-    @property
-    def head_width(self) -> int:
-        """Returns the width of one attention head."""
-        return self.hidden_size // self.num_attention_heads
 
 
 def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 GROUPING = 16  # sequences whose lengths round up to the same multiple of this are padded together
@@ -68,13 +70,14 @@ class Packed:
         return groups, places.to(self.ids.device)
 
 
-def pack(sequences: Sequence[Sequence[int]], segment_b: Sequence[int | None]) -> Packed:
+def pack(sequences: Sequence[ArrayLike], segment_b: Sequence[int | None]) -> Packed:
     """Returns sequences of token ids end to end; `segment_b` is where segment 1 begins in each, None for nowhere."""
-    lengths = tuple(len(sequence) for sequence in sequences)
-    ids = torch.tensor([token for sequence in sequences for token in sequence], dtype=torch.long)
-    positions = torch.cat([torch.arange(length) for length in lengths])
+    arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+    lengths = tuple(map(len, arrays))
+    sizes = torch.tensor(lengths)
     boundaries = torch.zeros(len(lengths) + 1, dtype=torch.int32)
-    boundaries[1:] = torch.tensor(lengths).cumsum(0)
+    boundaries[1:] = sizes.cumsum(0)
+    positions = torch.arange(int(boundaries[-1])) - boundaries[:-1].repeat_interleave(sizes)
     border = torch.tensor([length if b is None else b for length, b in zip(lengths, segment_b, strict=True)])
-    segments = (positions >= border.repeat_interleave(torch.tensor(lengths))).long()
-    return Packed(ids, segments, positions, boundaries, lengths)
+    segments = (positions >= border.repeat_interleave(sizes)).long()
+    return Packed(torch.from_numpy(np.concatenate(arrays)), segments, positions, boundaries, lengths)

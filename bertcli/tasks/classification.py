@@ -35,6 +35,7 @@ class Classification:
         self._is_taught = self._is_open = not labels
         self._seen = {label: number for number, label in enumerate(labels)}
         self.labels = tuple(labels)
+        self._ids = [*range(len(labels)), -1]  # by the number that encode gives a label: its id; the last is for none
         self.cut = 0  # texts that were longer than max_length
 
     # -- encode
@@ -64,6 +65,7 @@ class Classification:
     def close(self) -> None:
         """Make the labels seen so far, sorted, the labels; raises `BadData` where there is no choice between them."""
         self._is_open, self.labels = False, tuple(sorted(self._seen))
+        self._ids = [*map(self.labels.index, self._seen), -1]
         if len(self.labels) == 1:
             raise BadData(f"every record has the label {self.labels[0]!r}: there is nothing to tell apart")
 
@@ -77,8 +79,7 @@ class Classification:
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch whose targets are the ids of its labels: (B,)."""
-        ids = [*(self.labels.index(label) for label in self._seen), -1]  # encode numbers by order of sight
-        labels = torch.tensor([ids[int(example["label"][0])] for example in examples])
+        labels = torch.tensor([self._ids[int(example["label"][0])] for example in examples])
         return Batch(packed(examples), {"labels": labels}, {"loss": int((labels >= 0).sum())})
 
     # -- head
@@ -86,6 +87,12 @@ class Classification:
     def heads(self, config: Config) -> dict[str, nn.Module]:
         """Returns one product over the pooled vector."""
         return {"classification": ClassificationHead(config)}
+
+    def reorder(self, network: Network, labels: Sequence[str]) -> None:
+        """Give the head's rows, which stand in the order of `labels`, that of the task's own."""
+        order = [labels.index(label) for label in self.labels]
+        for parameter in network.heads["classification"].parameters():
+            parameter.data = parameter.data[order]
 
     def logits(self, network: Network, batch: Batch) -> Tensor:
         """Returns a score for each label: (B, K)."""

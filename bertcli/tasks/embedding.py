@@ -27,7 +27,6 @@ NAMED_LAYERS = {
     "concat4": (-4, -3, -2, -1),
     "weighted4": (-4, -3, -2, -1),
 }
-POOLS = ("words", "tokens", "cls", "mean")
 
 
 @dataclass(frozen=True)
@@ -152,19 +151,23 @@ class Embedding:
     # -- decode
 
     def outputs(self, network: Network, batch: Batch) -> list[NDArray[np.float32]]:
-        """Returns each example's rows: (rows, width), or (layers, rows, width) where layers are kept apart."""
+        """Returns each example's rows, or their sum for the mean: (rows, width), with layers before it where apart."""
         states = network.bert.hidden_states(batch.packed)
         rows = [states[index].index_select(0, batch.targets["rows"]).float() for index in self.layers.indices]
-        vectors = (torch.stack(rows) if self.layers.apart else torch.cat(rows, -1)).cpu().numpy()
-        ends = np.cumsum(batch.targets["sizes"].cpu().numpy())[:-1]
-        return np.split(vectors, ends, axis=-2)
+        vectors = torch.stack(rows) if self.layers.apart else torch.cat(rows, -1)
+        sizes = batch.targets["sizes"]
+        if self.pool == "mean":  # a window's sum: the mean is over all the windows of a text
+            owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+            sums = vectors.new_zeros((*vectors.shape[:-2], len(sizes), vectors.shape[-1]))
+            return np.split(sums.index_add(-2, owner, vectors).cpu().numpy(), len(sizes), axis=-2)
+        return np.split(vectors.cpu().numpy(), sizes.cumsum(0)[:-1].tolist(), axis=-2)
 
     def decode(self, record: Record, examples: list[Example], outputs: list[NDArray[np.float32]]) -> Record:
         """Returns the record with its vectors, and its tokens where the rows are pieces."""
         vectors = np.concatenate(outputs, axis=-2)
         pool = self._pool(record)
         if pool == "mean":
-            vectors = vectors.mean(axis=-2, keepdims=True)
+            vectors = vectors.sum(axis=-2, keepdims=True) / sum(len(example["rows"]) for example in examples)
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is told below
             vectors = vectors.astype(self.dtype)
         if not np.isfinite(vectors).all():

@@ -65,7 +65,8 @@ class Pretraining:
             example = self._encode_text(record)
         length = len(example["ids"])
         if length > self.max_length:
-            raise BadData(f"{length} tokens are more than the model's {self.max_length}", field="tokens")
+            name = next((name for name in ("tokens", "words", "text") if record.get(name) is not None), "tokens")
+            raise BadData(f"{length} tokens are more than the model's {self.max_length}", field=name)
         return [example]
 
     def _encode_pair(self, record: Record) -> Example:

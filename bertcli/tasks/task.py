@@ -117,4 +117,4 @@ def array(values: Iterable[int]) -> NDArray[np.int32]:
 def packed(examples: Sequence[Example]) -> Packed:
     """Returns the sequences of some examples end to end."""
     borders = [int(example["segment_b"][0]) for example in examples]
-    return pack([example["ids"].tolist() for example in examples], [None if b < 0 else b for b in borders])
+    return pack([example["ids"] for example in examples], [None if b < 0 else b for b in borders])

@@ -136,7 +136,7 @@ class Masking:
     def masked(self, record: Record) -> list[Record]:
         """Returns the masked copies of a pair.
 
-        The first has the pair's id and the masks that it has alone; copy n has `#n` after its id, if there is
+        The first has the pair's id and the masks it would have alone; copy n has `#n` after its id, if there is
         one. Raises `BadData` where the pair is masked already or holds a piece that the vocabulary lacks.
         """
         index, self._read = self._read, self._read + 1

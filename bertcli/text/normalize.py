@@ -99,4 +99,4 @@ def combine(default: Casing, pieces: Iterable[str], **given: bool | None) -> Cas
 
 
 def _would_change(piece: str | None, casing: Casing) -> BadData:
-    return BadData(f"the piece {piece!r} would never be made with {casing}: the vocabulary has another casing")
+    return BadData(f"the piece {piece!r} would never be made with {casing}: the vocabulary has a different casing")

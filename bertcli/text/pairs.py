@@ -163,7 +163,7 @@ class Sentences(Sequence["array[int]"]):
 
 
 class Encoded(NamedTuple):
-    """A document as codes; `name` is its id as a string, `key` what its randomness hangs on."""
+    """A document as codes; `name` is its id as a string, `key` what its randomness depends on."""
 
     name: str
     key: str

@@ -58,7 +58,7 @@ def count_words(texts: Iterable[str], casing: Casing) -> Counter[str]:
 
 
 def recount(words: Mapping[str, int], casing: Casing) -> Counter[str]:
-    """Returns the counts of the words as another casing makes them."""
+    """Returns the counts of the words under a different casing."""
     recounted: Counter[str] = Counter()
     _add_words(recounted, words, splitter(casing))
     return recounted

@@ -31,14 +31,16 @@ class ModelFolder:
     path: Path
     config: Config
     architecture: str | None
+    problem_type: str | None
     wordpiece: WordPiece
+    casing_from: str
     max_length: int  # tokens a sequence, specials included
     notes: dict[str, Any]  # bertcli.json
 
-    def room(self, max_length: int | None, usual: int | None = None) -> int:
-        """Returns the tokens a sequence: those asked for, else the usual, else the folder's, but never more than that.
+    def length(self, max_length: int | None, usual: int | None = None) -> int:
+        """Returns the tokens of a sequence: those asked for, else the usual ones, else the folder's.
 
-        Raises `UsageError` where more are asked for than there are positions.
+        Raises `UsageError` where more are asked for than there are positions; the usual ones are then fewer.
         """
         if max_length is not None and max_length > self.config.max_position_embeddings:
             positions = self.config.max_position_embeddings
@@ -50,14 +52,23 @@ def open_folder(path: Path) -> ModelFolder:
     """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
     values = folder.read_json(path / "config.json")
     config = from_json(values, str(path / "config.json"))
-    wordpiece, _ = WordPiece.open(folder.vocabulary_file(path))
+    wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path))
     if len(wordpiece.pieces) > config.vocab_size:
         problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
         raise BadData(problem, file=str(folder.vocabulary_file(path)))
     architecture = next(iter(values.get("architectures") or []), None)
     longest = folder.read_max_length(path)
     max_length = min(longest or config.max_position_embeddings, config.max_position_embeddings)
-    return ModelFolder(path, config, architecture, wordpiece, max_length, folder.read_notes(path))
+    return ModelFolder(
+        path,
+        config,
+        architecture,
+        values.get("problem_type"),
+        wordpiece,
+        casing_from,
+        max_length,
+        folder.read_notes(path),
+    )
 
 
 def save_folder(

@@ -18,7 +18,6 @@ def test_the_cpu_computes_in_fp32_unless_told() -> None:
         assert product(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.float32
     with choose("cpu", "bf16").autocast():
         assert product(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.bfloat16
-    device.synchronize()
 
 
 @pytest.mark.parametrize("name", ["nothing", "cuda:99", "cpu:x"])

@@ -103,5 +103,5 @@ def test_a_line_that_is_not_utf8(shell: Callable[..., Result]) -> None:
     assert skipped == (
         0,
         b'{"id":"0","sentences":["a","c"]}\n',
-        f"skipped 1 bad lines; the first: {said}",
+        f"bad lines skipped: 1; the first: {said}",
     )

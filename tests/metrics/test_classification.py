@@ -99,4 +99,4 @@ def test_a_record_that_lacks_a_side(invoke: Callable[..., Result], lacking: str,
     assert invoke("score", "classification", stdin=lines) == (65, b"", f"bertcli score: {said}")
     skipped = invoke("score", "classification", "--on-error", "skip", stdin=lines)
     assert skipped.records[0]["total"] == 1
-    assert (skipped.status, skipped.err) == (0, f"skipped 1 bad lines; the first: {said}")
+    assert (skipped.status, skipped.err) == (0, f"bad lines skipped: 1; the first: {said}")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from program import Result, run
 
-from bertcli.frames import pieces as decompressed
+from bertcli.frames import decompressed
 from bertcli.stream import loads
 
 MODEL = "--num-layers 2 --hidden-size 128 --num-heads 2 --max-length 64"

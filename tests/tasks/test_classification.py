@@ -204,5 +204,5 @@ def test_the_model_to_start_from_is_never_overwritten(
     line = ["finetune", "classification", "-m", start, *FINETUNE, "-o", tmp_path / "." / "start"]
     result = bertcli(*line, "--force", stdin=models.lines(labelled(10)))
     assert result.status == 2
-    assert "is the model to start from" in result.err
+    assert "must be another folder than the model to start from" in result.err
     assert open_folder(start).architecture == "BertForPreTraining"

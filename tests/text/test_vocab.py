@@ -184,6 +184,6 @@ def test_errors(invoke: Callable[..., Result]) -> None:
     assert "<stdin>:2: not UTF-8: byte 0xff at offset 4" in result.err
     result = invoke("vocab", "--on-error", "skip", stdin=b"good\nbad \xff\n")
     assert result.status == 0
-    assert "skipped 1 bad lines" in result.err
+    assert "bad lines skipped: 1" in result.err
     assert invoke("vocab", "--size", 3, stdin=b"a").status == 2
     assert invoke("vocab", "none.txt").status == 66

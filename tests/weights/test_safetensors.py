@@ -248,12 +248,13 @@ def test_more_pieces_than_rows(tmp_path: Path) -> None:
         open_folder(tmp_path)
 
 
-def test_the_room_of_a_folder(tmp_path: Path) -> None:
+def test_the_length_of_a_folders_sequences(tmp_path: Path) -> None:
     pretrained(tmp_path)
     folder = open_folder(tmp_path)
-    assert [folder.room(asked) for asked in (None, 8, 64)] == [64, 8, 64]
+    assert [folder.length(asked) for asked in (None, 8, 64)] == [64, 8, 64]
+    assert [folder.length(None, usual=usual) for usual in (32, 128)] == [32, 64]
     with pytest.raises(UsageError, match=r"--max-length 65: .* has 64 positions"):
-        folder.room(65)
+        folder.length(65)
 
 
 def test_a_disk_that_fills_leaves_the_old_weights(tmp_path: Path) -> None:
