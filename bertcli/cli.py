@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+from contextlib import suppress
 
 import click
 
@@ -63,8 +64,9 @@ def main() -> None:
     except BrokenPipeError:
         die_of(signal.SIGPIPE)
     # The streams were flushed where they were written; what is left of them must not fail again on the way out.
-    if sys.stderr:  # None where the shell has closed it
-        sys.stderr.flush()
+    with suppress(OSError):
+        if sys.stderr:  # None where the shell has closed it
+            sys.stderr.flush()
     os._exit(status)
 
 
@@ -95,6 +97,8 @@ def run(arguments: list[str]) -> int:
     except MemoryError:
         return say(name, "out of memory", Status.FAILURE)
     except Exception as error:
+        if "out of memory" in str(error) or "can't allocate memory" in str(error):  # torch's, of a GPU and of the CPU
+            return say(name, "out of memory", Status.FAILURE)
         if os.environ.get("BERTCLI_TRACEBACK"):
             raise
         problem = f"internal error: {type(error).__name__}: {error} (BERTCLI_TRACEBACK=1 shows where)"
@@ -115,8 +119,9 @@ def invoke(arguments: list[str]) -> None:
 
 
 def say(name: str, problem: str, status: int) -> int:
-    """Write one line to stderr; returns the status."""
-    click.echo(f"{name}: {' '.join(problem.split())}", err=True)
+    """Write one line to stderr, if it can be written; returns the status."""
+    with suppress(OSError):
+        click.echo(f"{name}: {' '.join(problem.split())}", err=True)
     return status
 
 

@@ -43,9 +43,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """Returns a JSON object from a file; raises `NoInput` or `BadData` naming the file."""
     try:
         value = json.loads(path.read_bytes())
+        json.dumps(value, ensure_ascii=False).encode()  # no lone surrogates, which nothing could write again
     except OSError as error:
         raise NoInput(f"{path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadData(f"not JSON ({error})", file=str(path)) from None
     if not isinstance(value, dict):
         raise BadData(file=str(path), found=value, expected="a JSON object")
@@ -83,7 +84,7 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
 def _pieces_of_tokenizer_json(path: Path) -> list[str]:
     model = read_json(path).get("model")
     ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == "WordPiece" else None
-    if not isinstance(ids, dict) or sorted(ids.values()) != list(range(len(ids))):
+    if not isinstance(ids, dict) or set(map(type, ids.values())) != {int} or {*ids.values()} != {*range(len(ids))}:
         raise BadData(file=str(path), field="model", found=model, expected="a WordPiece model with ids from 0")
     return sorted(ids, key=ids.__getitem__)
 
@@ -132,7 +133,7 @@ def _headers(file: Path) -> dict[str, TensorHeader]:
             rows = json.loads(opened.read(min(length, LONGEST_HEADER)))
         rows.pop("__metadata__", None)
         return {name: TensorHeader(row["dtype"], tuple(map(int, row["shape"]))) for name, row in rows.items()}
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         raise BadData("not a whole safetensors file", file=str(file)) from None
 
 
@@ -156,7 +157,7 @@ def read_casing(folder: Path) -> Casing | None:
     config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     if "do_lower_case" not in config and (folder / "tokenizer.json").exists():
         normalizer = read_json(folder / "tokenizer.json").get("normalizer") or {}
-        if normalizer.get("type") == "BertNormalizer":
+        if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":
             config = {
                 "do_lower_case": normalizer.get("lowercase", True),
                 "strip_accents": normalizer.get("strip_accents"),
@@ -231,7 +232,7 @@ def create_empty(folder: Path, *, force: bool) -> None:
 def clear(folder: Path) -> None:
     """Take an old model, its log and its checkpoints out of a folder."""
     for path in [folder / name for name in MADE_BY_TRAINING]:
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
 def is_finished(folder: Path) -> bool:

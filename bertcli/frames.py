@@ -6,6 +6,7 @@ The file is handed in, ideally unbuffered; nothing here opens or closes one.
 from __future__ import annotations
 
 import re
+import select
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
@@ -17,6 +18,7 @@ from bertcli.errors import BadData
 ZSTD, GZIP = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 CHUNK = 1 << 18  # bytes a raw read
+SLICE = 1 << 12  # compressed bytes taken at a time: even where they hold nothing but repetition, memory stays bounded
 
 
 class _Decoder(Protocol):
@@ -57,15 +59,22 @@ def _decoder(magic: bytes) -> _Decoder | None:
     return _SkippableFrame() if SKIPPABLE.match(magic) else None
 
 
+def _read(file: BinaryIO) -> bytes:
+    """Returns the next bytes of a file, waiting for them even where reading does not; none at its end."""
+    while (data := file.read(CHUNK)) is None:
+        select.select([file], [], [])
+    return data
+
+
 def decompressed(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the decompressed bytes of a file, one piece (perhaps empty) for each raw read.
+    """Yields the decompressed bytes of a file in pieces, at least one (perhaps empty) for each raw read.
 
     Raises `BadData` where a frame is corrupted or the file ends inside one: `decompressobj().eof` alone tells.
     """
     data, plain = b"", None
     while True:
         # No magic number has a line end in it, so that a short line need not wait for a fourth byte.
-        while len(data) < 4 and b"\n" not in data and (more := file.read(CHUNK)):
+        while len(data) < 4 and b"\n" not in data and (more := _read(file)):
             data += more
             yield b""
         decoder = _decoder(data[:4])
@@ -73,19 +82,18 @@ def decompressed(file: BinaryIO) -> Iterator[bytes]:
             plain = decoder is None
         if plain:
             yield data
-            yield from iter(lambda: file.read(CHUNK), b"")
+            yield from iter(lambda: _read(file), b"")
             return
         if not data:
             return
         if decoder is None:
             raise BadData("bytes that belong to no frame follow a compressed one (corrupted)")
         while not decoder.eof:
-            data = data or file.read(CHUNK)
+            data = data or _read(file)
             if not data:
                 raise BadData("the compressed stream ends in the middle of a frame (truncated)")
             try:
-                yield decoder.decompress(data)
+                yield decoder.decompress(data[:SLICE])
             except (zstandard.ZstdError, zlib.error) as error:
                 raise BadData(f"the compressed stream is corrupted ({error})") from error
-            data = b""
-        data = decoder.unused_data
+            data = (decoder.unused_data if decoder.eof else b"") + data[SLICE:]

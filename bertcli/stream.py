@@ -225,6 +225,8 @@ class Reader:
                     result = function(record)
                 except BadData as error:
                     lines.fault(error)
+                except RecursionError:
+                    lines.fault(BadData("a record is nested too deeply"))
                 else:
                     self.read += 1
                     yield result
@@ -317,7 +319,10 @@ def write_all(file: BinaryIO, data: bytes | bytearray) -> None:
     rest = memoryview(data)
     try:
         while rest:
-            rest = rest[file.write(rest) or 0 :]
+            written = file.write(rest)
+            if written is None:  # a pipe that does not block, and is full
+                select.select([], [file], [])
+            rest = rest[written or 0 :]
     except BrokenPipeError:
         raise
     except OSError as error:

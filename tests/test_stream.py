@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program import Result, decompressed, environment
 
-from bertcli import stream
+from bertcli import frames, stream
 from bertcli.errors import BadData, IOFailed
 from bertcli.records import Anything, Classification
 from bertcli.stream import Lines, Reader, Source, Writer, gathered, loads
@@ -378,3 +378,28 @@ def test_a_failing_disk_names_the_file() -> None:
 
     with pytest.raises(IOFailed, match=r"^in: reading failed: Input/output error"):
         list(Lines(Source(Broken(b"", 1), "in")))  # type: ignore[arg-type]
+
+
+# -- what a hostile stream tries -----------------------------------------------------------------------------------
+
+
+def test_a_small_file_of_repetition_comes_in_bounded_pieces() -> None:
+    bomb = zstandard.ZstdCompressor(level=19).compress(bytes(200 << 20))
+    assert len(bomb) < 1 << 16
+    assert max(map(len, frames.decompressed(io.BytesIO(bomb)))) < 150 << 20
+
+
+def test_a_large_skippable_frame_is_passed_over_without_being_held() -> None:
+    frame = b"\x50\x2a\x4d\x18" + (8 << 20).to_bytes(4, "little") + bytes(8 << 20)
+    assert b"".join(frames.decompressed(io.BytesIO(frame + zstandard.compress(b"{}\n")))) == b"{}\n"
+
+
+def test_a_pipe_that_does_not_block_is_waited_for() -> None:
+    inlet, outlet = os.pipe()
+    os.set_blocking(inlet, False)
+    code = "import os, time; time.sleep(0.3); os.write(1, b'{\"a\": 1}\\n')"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=outlet) as producer:
+        os.close(outlet)
+        with open(inlet, "rb", buffering=0) as file:
+            assert list(Reader([Source(file, "f")], Anything)) == [{"a": 1}]
+    assert producer.returncode == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,9 +30,16 @@ class Integer(click.IntRange):
 
 
 class Number(click.FloatRange):
-    """A number within bounds, called so in help and manual."""
+    """A finite number within bounds, called so in help and manual."""
 
     name = "number"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Returns the number; raises click's error for one out of bounds, infinite, or NaN."""
+        number = super().convert(value, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", parameter, context)
+        return number
 
 
 class Kind(enum.Enum):
@@ -157,7 +165,7 @@ def parse_fates(context: click.Context, parameter: click.Parameter, value: str) 
         shares = tuple(float(part) for part in value.split(","))
     except ValueError:
         shares = ()
-    if len(shares) != 3 or min(shares) < 0 or abs(sum(shares) - 100) > 1e-6:
+    if len(shares) != 3 or not (min(shares) >= 0 and abs(sum(shares) - 100) < 1e-6):
         raise click.BadParameter(f"{value!r} is not three percentages that make 100, as in 80,10,10")
     mask, same, random = (share / 100 for share in shares)
     return mask, same, random

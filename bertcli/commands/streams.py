@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from bertcli.errors import IOFailed, NoInput
+from bertcli.errors import IOFailed, NoInput, UsageError
 
 if TYPE_CHECKING:
     from bertcli.records import Record
@@ -94,13 +94,13 @@ class Streams:
     def note(self, message: str) -> None:
         """Write one line to stderr, unless `--quiet`."""
         if not self.quiet:
-            click.echo(message, err=True)
+            tell(message)
 
     def report_skipped(self) -> None:
         """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""
         if self.skipped:
             count, first = len(self.skipped), self.skipped[0]
-            click.echo(f"bad lines skipped: {count}; the first: {first}", err=True)
+            tell(f"bad lines skipped: {count}; the first: {first}")
 
 
 def standard(name: str) -> BinaryIO:
@@ -112,13 +112,28 @@ def standard(name: str) -> BinaryIO:
     return raw
 
 
+def tell(message: str) -> None:
+    """Write one line to stderr; where that is full or closed, the work goes on without it."""
+    with suppress(OSError):
+        click.echo(message, err=True)
+
+
+def readable(name: str) -> str:
+    """Returns a name from the command line as UTF-8 text, its other bytes as escapes, for records and messages."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def open_input(name: str) -> Source:
-    """Returns one opened input, `-` being stdin."""
+    """Returns one opened input, `-` being stdin. Raises `NoInput`, or `UsageError` where stdin is asked for twice."""
     from bertcli.stream import Source
 
     if name == "-":
+        asked = click.get_current_context().meta
+        if asked.get("bertcli.stdin"):
+            raise UsageError("stdin is asked for twice")
+        asked["bertcli.stdin"] = True
         return Source(standard("stdin"), "<stdin>")
     try:
-        return Source(open(name, "rb", buffering=0), name)  # closed with the process
+        return Source(open(name, "rb", buffering=0), readable(name))  # closed with the process
     except OSError as error:
-        raise NoInput(f"{name}: {error.strerror}") from error
+        raise NoInput(f"{readable(name)}: {error.strerror}") from error

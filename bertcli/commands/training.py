@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bertcli.commands.options import F, Integer, Number, applied, seed
-from bertcli.commands.streams import Streams
+from bertcli.commands.streams import Streams, readable
 from bertcli.errors import BadData, UsageError
 
 if TYPE_CHECKING:
@@ -116,14 +116,17 @@ def learning(lr: float, warmup: float, batch_size: int) -> Callable[[F], F]:
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
     """Returns the numbers of a list such as `1000,5000`; raises click's error where one is no number."""
     try:
-        return tuple(int(part) for part in value.split(",") if part)
+        steps = tuple(int(part) for part in value.split(",") if part)
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not a list of steps, as in 1000,5000") from None
+        steps = (0,)
+    if min(steps, default=1) < 1:
+        raise click.BadParameter(f"{value!r} is not a list of steps, as in 1000,5000")
+    return steps
 
 
 def command_line() -> str:
     """Returns this command as it was typed, for the notes of its model."""
-    return shlex.join(["bertcli", *sys.argv[1:]])
+    return readable(shlex.join(["bertcli", *sys.argv[1:]]))
 
 
 def prepare(streams: Streams, output: Output, *, force: bool, start: Path | None) -> None:
@@ -182,7 +185,7 @@ def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
     """
     from tqdm import tqdm
 
-    hidden = streams.quiet or not sys.stderr.isatty()
+    hidden = streams.quiet or sys.stderr is None or not sys.stderr.isatty()
     tokens, begun = 0, time.monotonic()
     with tqdm(total=run.last, unit=" steps", file=sys.stderr, disable=hidden) as bar:
         for row in rows:

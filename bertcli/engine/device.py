@@ -35,8 +35,8 @@ def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None
     """
     try:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
+        torch.ones(1, device=chosen).tolist()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(f"--device {device}: {str(error).splitlines()[0]}") from None
     if precision == "auto":
         precision = "bf16" if chosen.type == "cuda" and torch.cuda.is_bf16_supported(False) else "fp32"

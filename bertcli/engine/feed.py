@@ -6,6 +6,7 @@ epochs are full permutations. Each example comes once an epoch, and the order de
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterator
 from itertools import islice
@@ -123,8 +124,11 @@ class Feed:
             yield from ((epoch, int(index)) for index in rng.permutation(len(self._spool)))
             epoch += 1
 
-    def steps(self, batch_size: int, skip: int = 0) -> Iterator[list[tuple[int, Example]]]:
-        """Yields for each optimizer step its examples with their epochs; `skip` steps were taken before."""
-        order = islice(self.order(), skip * batch_size, None)
+    def steps(self, batch_size: int, skip: int = 0, epochs: float = 0) -> Iterator[list[tuple[int, Example]]]:
+        """Yields for each optimizer step its examples with their epochs; `skip` steps were taken before.
+
+        With `epochs` it ends with them, the last step being as large as what is left; without, it goes on for ever.
+        """
+        order = islice(self.order(), skip * batch_size, math.ceil(len(self._spool) * epochs) or None)
         while places := list(islice(order, batch_size)):
             yield [(epoch, self._spool[index]) for epoch, index in places]

@@ -141,7 +141,8 @@ class Run:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
         if self.done == self.last:
             return
-        for examples in signals.stopping(self._feed.steps(self.settings.batch_size, skip=self.done)):
+        steps = self._feed.steps(self.settings.batch_size, skip=self.done, epochs=self.settings.epochs)
+        for examples in signals.stopping(steps):
             if self.done == 0:  # the first examples are there: now an old model may go
                 folder.clear(self.output.path)
             self.done += 1

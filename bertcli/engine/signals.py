@@ -28,7 +28,8 @@ class Signals:
     def __enter__(self) -> Signals:
         """Begin to hold signals back."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-            self._old[number] = signal.signal(number, self._catch)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background of a script
+                self._old[number] = signal.signal(number, self._catch)
         return self
 
     def __exit__(

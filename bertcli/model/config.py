@@ -102,9 +102,12 @@ def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
         return ("LABEL_0", "LABEL_1") if is_classifier else ()
     try:
         by_id = {int(number): str(name) for number, name in names.items()}
-        return tuple(by_id[number] for number in range(len(by_id)))
+        labels = tuple(by_id[number] for number in range(len(names)))
     except (AttributeError, KeyError, ValueError):
-        raise BadData(file=file, field="id2label", found=names, expected="a name for each id from 0") from None
+        labels = ("", "")
+    if len(set(labels)) < len(labels):
+        raise BadData(file=file, field="id2label", found=names, expected="a name of its own for each id from 0")
+    return labels
 
 
 def to_json(config: Config, architecture: str | None, **others: Any) -> dict[str, Any]:

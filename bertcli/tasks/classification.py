@@ -15,7 +15,7 @@ from bertcli.model.config import Config
 from bertcli.model.heads import ClassificationHead, Network
 from bertcli.records import Classification as Schema
 from bertcli.records import Record, checker
-from bertcli.tasks.task import Batch, Example, array, packed, sequence
+from bertcli.tasks.task import Batch, Example, array, finite, packed, sequence
 from bertcli.text.wordpiece import WordPiece
 
 
@@ -112,7 +112,7 @@ class Classification:
 
     def outputs(self, network: Network, batch: Batch) -> list[list[float]]:
         """Returns each example's probabilities."""
-        probabilities: list[list[float]] = self.logits(network, batch).softmax(-1).tolist()
+        probabilities: list[list[float]] = finite(self.logits(network, batch)).softmax(-1).tolist()
         return probabilities
 
     def decode(self, record: Record, examples: list[Example], outputs: list[list[float]]) -> Record:

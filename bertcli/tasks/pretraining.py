@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from bertcli.metrics import pretraining as metrics
 from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
 from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
-from bertcli.tasks.task import Batch, Example, array, packed, sequence
+from bertcli.tasks.task import Batch, Example, array, finite, packed, sequence
 from bertcli.text.mask import Masking, MaskRule, groups, mask, replacements
 from bertcli.text.wordpiece import WordPiece
 
@@ -46,14 +47,20 @@ class Pretraining:
         self.seed, self.top_k, self.training = seed, top_k, training
         self.architecture = OBJECTIVES[objective]
         self.pooler = self.has_nsp = objective == "mlm+nsp"
-        self._replacements = replacements(wordpiece.pieces)
-        self._masking = Masking(wordpiece, self.rule, copies=1, seed=seed)
         self._never = (wordpiece.cls, wordpiece.sep, wordpiece.pad)
         self._continues = {
             number for number, piece in enumerate(wordpiece.pieces) if piece.startswith("##")
         }.__contains__
         self._read = 0
         self.cut = 0  # nothing is cut: a sequence that is too long is an error
+
+    @cached_property
+    def _masking(self) -> Masking:
+        return Masking(self.wordpiece, self.rule, copies=1, seed=self.seed)
+
+    @cached_property
+    def _replacements(self) -> list[int]:
+        return replacements(self.wordpiece.pieces)
 
     # -- encode
 
@@ -83,6 +90,11 @@ class Pretraining:
         if self.training and self.has_nsp and is_next is None:
             expected = "true or false for next-sentence prediction (else --objective mlm)"
             raise BadData(field="is_next", found=None, expected=expected)
+        if self.training and is_next is not None and border is None:
+            raise BadData(field="segment_b", found=None, expected="the index of B's first token, as there is is_next")
+        starts = record.get("word_starts") or []
+        if any(not 0 <= start < len(ids) for start in starts):
+            raise BadData("an index beyond the tokens", field="word_starts")
         if is_masked:
             positions, originals = self._masks(record, len(ids))
         else:  # in use, what is written as hidden; in training, what `at_epoch` will hide
@@ -97,7 +109,7 @@ class Pretraining:
             "is_next": array([-1 if is_next is None else is_next]),
             "masked_positions": array(positions),
             "masked_ids": array(originals),
-            "word_starts": array(record.get("word_starts") or [] if self.rule.whole_word else []),
+            "word_starts": array(starts if self.rule.whole_word else []),
             "key": np.frombuffer(identity.encode(), dtype=np.uint8),
         }
 
@@ -111,6 +123,8 @@ class Pretraining:
         for position in positions:
             if not 0 <= position < length:
                 raise BadData(field="masked_positions", found=position, expected=f"indices below {length}")
+        if len(set(positions)) < len(positions):
+            raise BadData("a position comes twice", field="masked_positions")
         return positions, originals
 
     def _encode_text(self, record: Record) -> Example:
@@ -205,12 +219,12 @@ class Pretraining:
     def outputs(self, network: Network, batch: Batch) -> list[dict[str, Any]]:
         """Returns for each example the best pieces, their probabilities, the losses, and P(B follows A)."""
         pieces, classes = self.logits(network, batch)
-        log_probabilities = pieces.log_softmax(-1)
+        log_probabilities = finite(pieces).log_softmax(-1)
         # A model may have more rows than there are pieces, to make a round number of them.
         best = log_probabilities[:, : len(self.wordpiece.pieces)].topk(min(self.top_k, len(self.wordpiece.pieces)))
         truth = batch.targets["ids"].clamp(min=0)
         losses = -log_probabilities.gather(-1, truth[:, None])[:, 0].cpu()
-        follows = None if classes is None else classes.softmax(-1)[:, 0].tolist()
+        follows = None if classes is None else finite(classes).softmax(-1)[:, 0].tolist()
         probabilities, tokens = best.values.exp().cpu(), best.indices.cpu()
         bounds = [0, *batch.targets["sizes"].cumsum(0).tolist()]
         return [

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bertcli.errors import BertcliError
 from bertcli.model.bert import initialize
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
@@ -107,6 +108,13 @@ def sequence(wordpiece: WordPiece, first: list[int], second: list[int] | None, r
     border = len(ids)
     ids += [*second[:rest], wordpiece.sep]
     return {"ids": array(ids), "segment_b": array([border])}, len(first) + len(second) > space
+
+
+def finite(numbers: Tensor) -> Tensor:
+    """Returns the numbers; raises `BertcliError` where they are not all finite, as with weights that overflow."""
+    if not bool(numbers.isfinite().all()):
+        raise BertcliError("the model's answer is not a finite number: are its weights whole?")
+    return numbers
 
 
 def array(values: Iterable[int]) -> NDArray[np.int32]:

@@ -11,7 +11,8 @@ Split = Callable[[str], list[str]]
 
 CLOSING = "\"'”’»)\\]」』）】"
 # A run of marks with the quotes that close after it, then space; Chinese and Japanese marks need no space.
-BOUNDARY = re.compile(rf"[.!?…]+[{CLOSING}]*\s+|[。！？]+[{CLOSING}]*\s*")
+# Possessive, and from the first mark on, so that a long run of dots takes no longer than other text.
+BOUNDARY = re.compile(rf"(?<![.!?…])[.!?…]++[{CLOSING}]*+\s+|[。！？]++[{CLOSING}]*+\s*")
 OPENING = "\"'“‘«([¿¡「『（【—–-*_ "
 LAST_WORD = re.compile(r"[^\s\"'“”‘’«»()\[\]]+$")
 NEXT_WORD = re.compile(r"[^\W\d_]+")

@@ -56,7 +56,10 @@ def open_folder(path: Path) -> ModelFolder:
     if len(wordpiece.pieces) > config.vocab_size:
         problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
         raise BadData(problem, file=str(folder.vocabulary_file(path)))
-    architecture = next(iter(values.get("architectures") or []), None)
+    architectures = values.get("architectures") or []
+    if not isinstance(architectures, list):
+        raise BadData(file=str(path / "config.json"), field="architectures", found=architectures, expected="a list")
+    architecture = next(iter(architectures), None)
     longest = folder.read_max_length(path)
     max_length = min(longest or config.max_position_embeddings, config.max_position_embeddings)
     return ModelFolder(
@@ -165,14 +168,19 @@ def _read(
             file, spelled = found[name]
             files.setdefault(file, safe_open(file, framework="pt"))
             parts.append(files[file].get_tensor(spelled))
-        tensor = torch.cat(parts) if len(parts) > 1 else parts[0]
-        if tensor.shape != shapes[ours]:
-            problem = f"{_listed(list(names))}: found {list(tensor.shape)}, the config asks for {list(shapes[ours])}"
-            raise BadData(problem, file=str(found[names[0]][0]))
-        if not tensor.isfinite().all():
-            raise BadData(f"{_listed(list(names))}: holds numbers that are not finite", file=str(found[names[0]][0]))
-        state[ours] = tensor.float()
+            rows, *others = shapes[ours]
+            _check(parts[-1], name, [rows // len(names), *others], file)
+        state[ours] = torch.cat(parts).float()
     return state
+
+
+def _check(tensor: Tensor, name: str, shape: list[int], file: Path) -> None:
+    if list(tensor.shape) != shape:
+        raise BadData(f"{name}: found {list(tensor.shape)}, the config asks for {shape}", file=str(file))
+    if tensor.dtype not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        raise BadData(f"{name}: found {tensor.dtype}, not a floating-point type of 16 bits or more", file=str(file))
+    if not tensor.isfinite().all():
+        raise BadData(f"{name}: holds numbers that are not finite", file=str(file))
 
 
 def _listed(names: list[str], limit: int = 8) -> str:

@@ -179,7 +179,8 @@ def test_a_divided_step_is_the_undivided_one(bias_correction: bool) -> None:
 
 def test_a_loss_of_nothing_is_zero() -> None:
     task = Pretraining(WORDPIECE, 64)
-    record = {"tokens": ["[CLS]", "a", "[SEP]"], "is_next": True, "masked_positions": [], "masked_tokens": []}
+    tokens = ["[CLS]", "a", "[SEP]", "b", "[SEP]"]
+    record = {"tokens": tokens, "segment_b": 3, "is_next": True, "masked_positions": [], "masked_tokens": []}
     loop = trainer(task, build(task, models.config()))
     losses, _, _ = loop.step(1, [(0, task.encode(record)[0])])
     assert float(losses["mlm_loss"]) == 0

@@ -50,7 +50,10 @@ def test_one_dropout_everywhere() -> None:
         ({"num_attention_heads": 0}, "f: field 'num_attention_heads': found 0"),
         ({"num_attention_heads": 3}, "f: a width of 8 does not divide into 3 attention heads"),
         ({"hidden_dropout_prob": -0.1}, "f: field 'hidden_dropout_prob': found -0.1, expected a number from 0"),
-        ({"id2label": {"0": "a", "2": "b"}}, "f: field 'id2label': found an object, expected a name for each id"),
+        (
+            {"id2label": {"0": "a", "2": "b"}},
+            "f: field 'id2label': found an object, expected a name of its own for each id",
+        ),
         ({"id2label": ["a", "b"]}, "f: field 'id2label': found a list"),
     ],
 )
