@@ -84,9 +84,9 @@ class ClassificationPrediction:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainingPrediction:
-    """What a pre-trained model said of a masked pair, beside the truth, as `score pretraining` reads it."""
+    """What a pre-trained model said of a pair, masked or not, beside the truth, as `score pretraining` reads it."""
 
-    masked_tokens: list[str]
+    masked_tokens: list[str] | None = None
     prediction: list[list[dict[str, Any]]]
     details: dict[str, Any]
     is_next: bool | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from bertcli import folder
 from bertcli.records import Record
+from bertcli.stream import dumps
 from bertcli.text.normalize import is_unused
 from bertcli.text.wordpiece import WordPiece
 
@@ -74,9 +75,8 @@ def stream(records: Iterable[Record]) -> dict[str, Any]:
 def lines(value: Any, name: str = "", depth: int = 0) -> list[str]:
     """Returns a description as indented lines for people."""
     pad = "  " * (depth - 1)
-    if isinstance(value, dict) and value and depth < 4:
+    if isinstance(value, dict) and value:
         head = [f"{pad}{name}:"] if name else []
         return head + [line for key, inner in value.items() for line in lines(inner, key, depth + 1)]
-    shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-    text = f"{shown:,}" if type(shown) is int else str(shown)
+    text = f"{value:,}" if type(value) is int else value if isinstance(value, str) else dumps(value).decode()
     return [f"{pad}{name}: {text if len(text) <= 200 else text[:199] + '…'}"]

@@ -75,7 +75,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s v -l vocab -d '
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l preset -d 'The model'\''s size' -x -a 'tiny mini small medium base large'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l preset -d 'The model'\''s size: tiny 2x128, mini 4x256, small 4x512, medium 8x512, base 12x768, large 24x1024' -x -a 'tiny mini small medium base large'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-layers -d 'Layers, instead of the preset'\''s' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l hidden-size -d 'Width, instead of the preset'\''s; the feed-forward is four times it' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-heads -d 'Attention heads, instead of the preset'\''s' -x
@@ -96,14 +96,14 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l save-at -d 'Ste
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l spool -d 'Where ids are kept while training' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l lr -d 'The highest learning rate' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l schedule -d 'How the rate falls' -x -a 'linear google constant'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l bias-correction -l no-bias-correction -d 'Adam'\''s; Google'\''s code has none'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l batch-size -d 'Examples an optimizer step' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dropout -d 'On activations and on attention' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -120,14 +120,14 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l save-at -d 'Ste
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l spool -d 'Where ids are kept while training' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l lr -d 'The highest learning rate' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l schedule -d 'How the rate falls' -x -a 'linear google constant'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bias-correction -l no-bias-correction -d 'Adam'\''s; Google'\''s code has none'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l batch-size -d 'Examples an optimizer step' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dropout -d 'On activations and on attention' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification' -x -a 'classification'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
@@ -139,7 +139,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'T
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l top-k -d 'Pieces to name for each hidden token' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -153,7 +153,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from embed' -l vectors -d 'Compac
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-length -d 'Tokens per window, specials included' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass: memory and speed, never the result' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l positive -d 'The label whose f1, precision and recall are given, where there are two labels' -r
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'

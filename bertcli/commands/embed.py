@@ -76,7 +76,8 @@ def command(
     words: each word's first piece. tokens: every piece, [CLS] and [SEP] with them. cls: [CLS] alone. mean: the mean of
     all tokens. A text longer than the model's window is read in windows that overlap by half, and each token's vector
     comes from the window in which it has the most context. Shapes are [rows, width], or [layers, rows, width] for
-    weighted4 and weighted-all, which keep the layers apart.
+    weighted4 and weighted-all, which keep the layers apart. Words go before text where a record has both; a text with
+    its pair is cut to one window. Input whose first character is not { is plain text, a record a line.
     """
     from bertcli.tasks.embedding import Embedding, parse_layers
 

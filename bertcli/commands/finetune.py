@@ -75,7 +75,7 @@ def command(
     from bertcli.tasks.classification import Classification
 
     start = inference.open_model(streams, model)
-    training.prepare(streams, output, force=force, start=model)
+    training.prepare(streams, output, settings, force=force, start=model)
     task = Classification(start.wordpiece, start.length(max_length, usual=128))
     run = Run(task, settings, output, device, {"command": training.command_line()}, say=streams.note)
     count = run.read(streams.reader(Anything).map(task.encode))

@@ -211,7 +211,7 @@ model = click.option(
 max_tokens = click.option(
     "--max-tokens",
     type=Integer(1),
-    help="Tokens per forward pass: memory and speed, never the result.  [default: by device]",
+    help="Tokens per forward pass: memory and speed; the result stays the same up to rounding.  [default: by device]",
 )
 
 

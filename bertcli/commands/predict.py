@@ -60,8 +60,10 @@ if TYPE_CHECKING:
 def command(streams: Streams, model: Path, device: Device, max_length: int | None, top_k: int) -> None:
     """Add a model's predictions to records.
 
-    Every record comes out, in order, a line for a line. Texts are gathered and computed by length; where the input
-    pauses, what has come is answered at once.
+    Every record comes out, in order; blank lines are passed over. Input whose first character is not { is plain text,
+    a record a line. Texts are gathered and computed by length; where the input pauses, what has come is answered at
+    once. A text that is too long for the model is cut to classify it, the number of those told on stderr; where a gap
+    is to be filled it is an error.
     """
     from bertcli.tasks import of_folder
 

@@ -41,7 +41,13 @@ if TYPE_CHECKING:
 )
 @options.inputs("FILE")
 @options.vocabulary
-@click.option("--preset", type=click.Choice(list(PRESETS)), default="base", show_default=True, help="The model's size.")
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="base",
+    show_default=True,
+    help="The model's size: tiny 2x128, mini 4x256, small 4x512, medium 8x512, base 12x768, large 24x1024.",
+)
 @click.option("--num-layers", type=options.Integer(1), help="Layers, instead of the preset's.")
 @click.option(
     "--hidden-size",
@@ -98,14 +104,15 @@ def command(
 
     The first epoch trains as the input arrives, through a shuffle buffer; later epochs are permutations of all that
     was read. Masked pairs keep their masks; pairs are masked afresh each epoch. The folder opens in transformers as
-    BertForPreTraining, or BertForMaskedLM under the objective mlm. --start begins a new run from weights; --resume
-    goes on with an old one.
+    BertForPreTraining, or BertForMaskedLM under the objective mlm. --start begins a new run from weights; --resume,
+    with the same input and options, goes on with an old one. Beside the model, -o holds log.jsonl, a line a step with
+    its losses, and while the run goes on checkpoint/. SIGINT, SIGTERM and SIGUSR1 save a checkpoint first.
     """
     from bertcli.engine.run import Run
     from bertcli.records import Anything
     from bertcli.tasks.pretraining import Pretraining
 
-    training.prepare(streams, output, force=force, start=start)
+    training.prepare(streams, output, settings, force=force, start=start)
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
     network = new_network(streams, task, settings, start, **size)
     notes = {"objective": objective, **asdict(rule), "command": training.command_line()}

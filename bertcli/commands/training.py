@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from bertcli.commands.streams import Streams, readable
 from bertcli.errors import BadData, UsageError
 
 if TYPE_CHECKING:
-    from bertcli.engine.run import Output, Run
+    from bertcli.engine.run import Output, Run, Settings
     from bertcli.model.heads import Network
     from bertcli.records import Record
     from bertcli.tasks.task import Example
@@ -88,7 +89,7 @@ def learning(lr: float, warmup: float, batch_size: int) -> Callable[[F], F]:
             type=click.Choice(["linear", "google", "constant"]),
             default="linear",
             show_default=True,
-            help="How the rate falls.",
+            help="How the rate falls: from its peak to 0; from the first step on, as in Google's code; not at all.",
         ),
         click.option(
             "--bias-correction/--no-bias-correction",
@@ -129,10 +130,11 @@ def command_line() -> str:
     return readable(shlex.join(["bertcli", *sys.argv[1:]]))
 
 
-def prepare(streams: Streams, output: Output, *, force: bool, start: Path | None) -> None:
-    """Make the output folder; a `--resume` of what is finished ends the command here.
+def prepare(streams: Streams, output: Output, settings: Settings, *, force: bool, start: Path | None) -> None:
+    """Make the output folder; a `--resume` of what is finished ends the command here, with the figures of then.
 
-    Raises `UsageError` where it is the folder to start from, whose weights are read only later.
+    Raises `UsageError` where it is the folder to start from, whose weights are read only later, or where a finished
+    run had other settings.
     """
     from bertcli import folder
 
@@ -141,7 +143,15 @@ def prepare(streams: Streams, output: Output, *, force: bool, start: Path | None
     if start is not None and start.resolve().is_relative_to(output.path.resolve()):
         raise UsageError(f"-o {output.path}: must be another folder than the model to start from, {start}")
     if output.resume and folder.is_finished(output.path):
+        notes = folder.read_notes(output.path)
+        old = notes.get("settings", {})
+        changed = [name for name, value in asdict(settings).items() if value and old.get(name) != value]
+        if changed:
+            told = ", ".join(f"{name} was {old.get(name)}" for name in changed)
+            raise UsageError(f"{output.path}: --resume goes on with the same settings only, and is finished: {told}")
         streams.note(f"{output.path}: finished already")
+        figures = {name: notes[name] for name in ("step", "dev") if name in notes}
+        streams.write_result({"model": str(output.path)} | figures)
         raise click.exceptions.Exit(0)
     folder.create(output.path, force=force, resume=output.resume)
 
@@ -198,6 +208,7 @@ def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
             bar.update()
     figures = "".join(f"{name} {value:.4f}, " for name, value in run.last_row.items() if "loss" in name)
     rate = tokens / max(1e-9, time.monotonic() - begun)
-    streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {run.output.path} is complete")
+    end = "is complete" if run.last == run.steps else f"is stopped at step {run.last} of {run.steps}"
+    streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {run.output.path} {end}")
     streams.report_skipped()
     streams.write_result(run.result())

@@ -119,6 +119,8 @@ class Run:
         optimizer = Optimizer(network, schedule, bias_correction=self.settings.bias_correction)
         if self.output.resume:
             self._resume(network, optimizer)
+        count = sum(parameter.numel() for parameter in network.parameters())
+        self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
         log = Log(self.output.path / "log.jsonl", self.done)
         with Signals() as signals:
@@ -158,6 +160,7 @@ class Run:
                 return
             if is_saved:
                 self._checkpoint(trainer.network, trainer.optimizer)
+                self.say(f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved")
         yield from log.drain(now=True)
 
     def _resume(self, network: Network, optimizer: Optimizer) -> None:

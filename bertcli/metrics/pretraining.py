@@ -24,8 +24,10 @@ class Observed(NamedTuple):
 
 def observe(record: Record) -> Observed:
     """Returns one record's counts; raises `BadData` where prediction or loss does not fit its tokens."""
-    gold, details = record["masked_tokens"], record["details"]
-    correct = sum(token == best for token, best in zip(gold, _best(record["prediction"], len(gold)), strict=True))
+    details = record["details"]
+    gold = record.get("masked_tokens") or []
+    best = _best(record["prediction"], len(gold)) if gold else []
+    correct = sum(token == guess for token, guess in zip(gold, best, strict=True))
     loss = _number(details, "loss") * len(gold) if gold else 0.0
     is_next = record.get("is_next")
     if is_next is None or details.get("is_next_probability") is None:

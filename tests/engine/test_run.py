@@ -123,7 +123,10 @@ def test_a_model_is_not_overwritten_and_a_finished_one_not_resumed(
     refused = bertcli(*line, "--seed", 1)
     assert (refused.status, "holds a model already" in refused.err) == (73, True)
     finished = bertcli(*line, "--resume", stdin=b"")
-    assert (finished.status, finished.out, "finished already" in finished.err) == (0, b"", True)
+    assert (finished.status, "finished already" in finished.err) == (0, True)
+    assert finished.records == [{"model": "model", "step": 3}]
+    longer = bertcli(*line, "--steps", 4, "--resume", stdin=b"")
+    assert (longer.status, "steps was 3" in longer.err) == (2, True)
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == weights
     assert bertcli(*line, "--seed", 1, "--force").status == 0
     assert (tmp_path / "model" / "model.safetensors").read_bytes() != weights
