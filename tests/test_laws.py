@@ -197,12 +197,6 @@ def test_no_names_that_say_nothing() -> None:
     assert not found
 
 
-def test_the_top_of_the_package_is_the_design_s() -> None:
-    """A stage of the pipeline or a folder of same-shaped things; `__init__` files hold no code but tables."""
-    top = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert top <= {*RANK, "__init__"}
-
-
 def public(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.ClassDef]:
     """Yields the functions and classes of a file, and the methods of its public classes, that have no underscore."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]

@@ -112,9 +112,9 @@ def command(
     from bertcli.records import Anything
     from bertcli.tasks.pretraining import Pretraining
 
-    training.prepare(streams, output, settings, force=force, start=start)
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
     network = new_network(streams, task, settings, start, **size)
+    training.prepare(streams, output, settings, force=force, start=start)
     notes = {"objective": objective, **asdict(rule), "command": training.command_line()}
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task.encode, complete=task.masked)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -107,3 +109,15 @@ def test_a_spool_leaves_no_trace_and_two_do_not_meet(tmp_path: Path) -> None:
     second.append(example(2))
     assert [first[0]["number"].tolist(), second[0]["number"].tolist()] == [[1], [2]]
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.sampled_from([0.5, 1, 2, 3]))
+def test_with_epochs_each_example_comes_as_often_as_they_say(count: int, batch: int, epochs: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        feed = Feed(iter(example(number) for number in range(count)), Spool(Path(folder)), seed=3)
+        feed.read_all()
+        steps = list(feed.steps(batch, epochs=epochs))
+    assert len(steps) == math.ceil(math.ceil(count * epochs) / batch)
+    seen = Counter(int(one["number"][0]) for step in steps for _, one in step)
+    assert seen.total() == math.ceil(count * epochs)
+    assert max(seen.values()) - min(seen[number] for number in range(count)) <= (epochs % 1 > 0)

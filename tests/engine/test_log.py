@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bertcli.engine import log as module
 from bertcli.engine.log import Log
 from bertcli.errors import BertcliError
 
@@ -21,7 +22,8 @@ def add(log: Log, *steps: int) -> None:
         log.add(step, {"mlm_loss": torch.tensor(1.5), "nsp_loss": torch.tensor(0.5 * step)}, 1e-4, 99)
 
 
-def test_a_row_a_step(tmp_path: Path) -> None:
+def test_a_row_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 3600)
     log = Log(tmp_path / "log.jsonl")
     add(log, 1, 2)
     assert log.drain() == []  # too soon to make the device wait

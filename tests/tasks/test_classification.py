@@ -18,6 +18,7 @@ from program import Result
 from bertcli.engine.device import choose
 from bertcli.engine.predict import predict
 from bertcli.errors import BadData
+from bertcli.model.config import from_json
 from bertcli.tasks import of_folder
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.task import build
@@ -206,3 +207,27 @@ def test_the_model_to_start_from_is_never_overwritten(
     assert result.status == 2
     assert "must be another folder than the model to start from" in result.err
     assert open_folder(start).architecture == "BertForPreTraining"
+
+
+def test_a_head_is_kept_whatever_the_order_of_its_labels(
+    bertcli: Callable[..., Result], tmp_path: Path, start: Path
+) -> None:
+    data = models.lines(labelled(40))
+    assert bertcli("finetune", "classification", "-m", start, *FINETUNE, "-o", "first", stdin=data).status == 0
+    config = json.loads((tmp_path / "first" / "config.json").read_text())
+    names = list(config["id2label"].values())
+    turned = {str(number): name for number, name in enumerate(reversed(names))}
+    config |= {"id2label": turned, "label2id": {name: int(number) for number, name in turned.items()}}
+    (tmp_path / "first" / "config.json").write_text(json.dumps(config))
+    line = ["finetune", "classification", "-m", "first", *FINETUNE, "-o", "second", "--lr", 1e-12, "--epochs", 1]
+    again = bertcli(*line, stdin=data)
+    assert (again.status, "fresh:" in again.err) == (0, False)
+    ask = models.lines([{"text": "a b c"}])
+    first, second = (bertcli("predict", "-m", name, stdin=ask).records[0] for name in ("first", "second"))
+    assert first["details"]["probabilities"] == pytest.approx(second["details"]["probabilities"], abs=1e-6)
+
+
+def test_labels_that_are_the_same_are_no_choice(tmp_path: Path) -> None:
+    values = {"vocab_size": 9, "id2label": {"0": "a", "1": "a"}}
+    with pytest.raises(BadData, match="field 'id2label'"):
+        from_json(values, "f")

@@ -54,3 +54,9 @@ def test_sentencex_where_it_is_installed_else_a_clear_error(monkeypatch: pytest.
 def test_sentencex() -> None:
     pytest.importorskip("sentencex")
     assert SPLITS["sentencex"]("Mr. Fox ran. He won.\nThe end") == ["Mr. Fox ran.", "He won.", "The end"]
+
+
+def test_a_long_run_of_marks_takes_no_longer_than_other_text() -> None:
+    """Quadratic, it would take minutes."""
+    assert by_rules("." * 300_000) == ["." * 300_000]
+    assert by_rules("a" + "!" * 300_000 + " B.") == ["a" + "!" * 300_000, "B."]
