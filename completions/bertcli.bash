@@ -33,7 +33,7 @@ _bertcli() {
         mask:--copies) compopt +o default ;;
         mask:--seed) compopt +o default ;;
         mask:-v | mask:--vocab) words="" ;;
-        mask:*) options="--plain --quiet -q --on-error --rate --fates --whole-word --copies --seed -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
+        mask:*) options="--plain --quiet -q --on-error --rate --fates --whole-word --copies --seed -v --vocab -h --help" argument="" ;;
         pretrain:--on-error) words="stop skip" ;;
         pretrain:-v | pretrain:--vocab) words="" ;;
         pretrain:--preset) words="tiny mini small medium base large" ;;

@@ -64,9 +64,6 @@ complete -c bertcli -n '__fish_seen_subcommand_from mask' -l whole-word -d 'Mask
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l copies -d 'How many times each pair is written, with other masks; from the second on #1, #2, … follow the id' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -s v -l vocab -d 'The vocabulary, a piece a line' -r
-complete -c bertcli -n '__fish_seen_subcommand_from mask' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
-complete -c bertcli -n '__fish_seen_subcommand_from mask' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
-complete -c bertcli -n '__fish_seen_subcommand_from mask' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l quiet -s q -d 'No progress and no summary on stderr'

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     help="How many times each pair is written, with other masks; from the second on #1, #2, … follow the id.",
 )
 @options.seed
-@options.vocabulary
+@options.pieces
 def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int, seed: int) -> None:
     """Hide tokens of pairs for the masked language model.
 

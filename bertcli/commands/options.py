@@ -125,20 +125,19 @@ casing = applied(
 )
 
 
-def vocabulary(function: F) -> F:
-    """Adds `-v` and the casing switches; the command gets its tokenizer as `wordpiece`."""
-
+def _with_wordpiece(function: F) -> F:
     @functools.wraps(function)
-    def with_wordpiece(*args: Any, vocab: str, cased: bool | None, **kwargs: Any) -> Any:
+    def with_wordpiece(*args: Any, vocab: str, **kwargs: Any) -> Any:
         from bertcli.folder import vocabulary_file
         from bertcli.text.wordpiece import WordPiece
 
-        switches = {"cased": cased, **{name: kwargs.pop(name) for name in ("strip_accents", "split_cjk")}}
+        switches = {name: kwargs.pop(name) for name in ("cased", "strip_accents", "split_cjk") if name in kwargs}
         is_typed = click.get_current_context().get_parameter_source("vocab") is ParameterSource.COMMANDLINE
         start = kwargs.get("start")  # a model to begin from has its own vocabulary
         path = vocabulary_file(start) if start and not is_typed else Path(vocab)
         wordpiece, origin = WordPiece.open(path, **switches)
-        kwargs["streams"].note(f"{path}: {wordpiece.casing} ({origin})")
+        if switches:
+            kwargs["streams"].note(f"{path}: {wordpiece.casing} ({origin})")
         return function(*args, wordpiece=wordpiece, **kwargs)
 
     option = click.option(
@@ -150,7 +149,17 @@ def vocabulary(function: F) -> F:
         show_envvar=True,
         help="The vocabulary, a piece a line.",
     )
-    return option(casing(with_wordpiece))  # type: ignore[return-value]
+    return option(with_wordpiece)  # type: ignore[return-value]
+
+
+def vocabulary(function: F) -> F:
+    """Adds `-v` and the casing switches to a command that reads text; it gets its tokenizer as `wordpiece`."""
+    return _with_wordpiece(casing(function))
+
+
+def pieces(function: F) -> F:
+    """Adds `-v` to a command that reads pieces, to which casing is nothing; it gets them as `wordpiece`."""
+    return _with_wordpiece(function)
 
 
 # -- masks ----------------------------------------------------------------------------------------------------------

@@ -134,6 +134,6 @@ def open_input(name: str) -> Source:
         asked["bertcli.stdin"] = True
         return Source(standard("stdin"), "<stdin>")
     try:
-        return Source(open(name, "rb", buffering=0), readable(name))  # closed with the process
+        return Source(open(name, "rb", buffering=0), readable(name))
     except OSError as error:
         raise NoInput(f"{readable(name)}: {error.strerror}") from error

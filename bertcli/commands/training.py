@@ -145,7 +145,8 @@ def prepare(streams: Streams, output: Output, settings: Settings, *, force: bool
     if output.resume and folder.is_finished(output.path):
         notes = folder.read_notes(output.path)
         old = notes.get("settings", {})
-        changed = [name for name, value in asdict(settings).items() if value and old.get(name) != value]
+        told_now = {name: value for name, value in asdict(settings).items() if name != "steps" or settings.steps}
+        changed = [name for name, value in told_now.items() if old.get(name) != value]
         if changed:
             told = ", ".join(f"{name} was {old.get(name)}" for name in changed)
             raise UsageError(f"{output.path}: --resume goes on with the same settings only, and is finished: {told}")

@@ -1,8 +1,8 @@
 """What a GPU makes of the same network: agreement with the CPU, and the speed of the loops on real text.
 
-python tests/bench/gpu.py VOCAB TEXT [TRAIN.tsv DEV.tsv MODEL]: prints the largest difference of bf16 and fp32 on the
-GPU from fp32 on the CPU, tokens a second of `bertcli pretrain --preset base` from its own log, and with a model folder
-the accuracy and time of SST-2 and the speed of `embed`.
+python tests/bench/gpu.py VOCAB TEXT [TRAIN.tsv DEV.tsv MODEL [PEER.py]]: prints the largest difference of bf16 and fp32
+on the GPU from fp32 on the CPU, tokens a second of `bertcli pretrain --preset base` from its own log, with a model
+folder the accuracy and time of SST-2 and the speed of `embed`, and with a peer's loop what that says of itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def rate(folder: str) -> str:
     return f"{tokens / seconds / 1000:.1f} k tokens/s"
 
 
-def main(vocab: str, text: str, train: str = "", dev: str = "", model: str = "") -> None:
+def main(vocab: str, text: str, train: str = "", dev: str = "", model: str = "", peer: str = "") -> None:
     """Run everything that there are files for."""
     print(torch.cuda.get_device_name(), torch.__version__)
     agreement()
@@ -70,6 +70,8 @@ def main(vocab: str, text: str, train: str = "", dev: str = "", model: str = "")
         shell(f"bertcli read glue-sst-2 {train} --plain > /tmp/train.jsonl")
         shell(f"head -20000 /tmp/train.jsonl | bertcli finetune classification {learn}")
         shell(f"bertcli embed {text} -m {model} --pool mean --text > /tmp/vectors.jsonl.zst")
+    if peer:  # a plain transformers loop that takes --size, --seq and --compile
+        shell(f"{sys.executable} {peer} --size base --seq 128; {sys.executable} {peer} --size base --seq 128 --compile")
 
 
 if __name__ == "__main__":

@@ -125,6 +125,7 @@ def test_a_model_is_not_overwritten_and_a_finished_one_not_resumed(
     finished = bertcli(*line, "--resume", stdin=b"")
     assert (finished.status, "finished already" in finished.err) == (0, True)
     assert finished.records == [{"model": "model", "step": 3}]
+    assert bertcli(*line, "--warmup", 0, "--resume", stdin=b"").status == 2  # none at all is another setting too
     longer = bertcli(*line, "--steps", 4, "--resume", stdin=b"")
     assert (longer.status, "steps was 3" in longer.err) == (2, True)
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == weights
