@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcli import folder
+from bertcli.model.config import architecture, from_json
 from bertcli.records import Record
 from bertcli.stream import dumps
 from bertcli.text.normalize import is_unused
@@ -23,22 +24,22 @@ def model(path: Path) -> dict[str, Any]:
 
     Raises `NoInput` or `BadData` naming the file that is missing or damaged.
     """
-    config, notes = folder.read_json(path / "config.json"), folder.read_notes(path)
-    tensors = folder.tensor_headers(path)
+    file = path / "config.json"
+    values, notes = folder.read_json(file), folder.read_notes(path)
+    config, tensors = from_json(values, str(file)), folder.tensor_headers(path)
     parameters: Counter[str] = Counter()
     for name, tensor in tensors.items():
         part = next((part for part in PARTS if f"{part}." in name), "heads")
         parameters[part] += tensor.size
-    labels = config.get("id2label") or {}
     return {
         "kind": "model",
-        "architecture": next(iter(config.get("architectures") or []), None),
-        **{name: config.get(name) for name in SIZES},
+        "architecture": architecture(values, str(file)),
+        **{name: getattr(config, name) for name in SIZES},
         "parameters": {**parameters, "total": parameters.total()},
         "dtypes": sorted({tensor.dtype for tensor in tensors.values()}),
         "vocabulary": vocabulary(folder.vocabulary_file(path)),
-        "max_length": folder.read_max_length(path) or config.get("max_position_embeddings"),
-        "labels": [labels[number] for number in sorted(labels, key=int)],
+        "max_length": folder.read_max_length(path) or config.max_position_embeddings,
+        "labels": list(config.labels),
         **({"made_by": notes} if notes else {}),
     }
 

@@ -27,8 +27,8 @@ ORDER: list[set[str]] = [
     {"stream"},
     {"folder"},
     {"text", "formats", "metrics", "plot", "demo"},
-    {"show"},
     {"model"},
+    {"show"},
     {"weights"},
     {"tasks"},
     {"engine"},
@@ -39,7 +39,7 @@ ORDER: list[set[str]] = [
     {"__main__"},
 ]
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
-LIGHT = [part for parts in ORDER[: RANK["show"] + 1] for part in parts]
+LIGHT = [part for parts in ORDER[: RANK["text"] + 1] for part in parts]
 WITH_CLICK = {"commands", "cli", "completion", "manual", "__main__"}
 
 

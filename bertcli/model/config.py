@@ -95,10 +95,18 @@ def from_json(values: dict[str, Any], file: str) -> Config:
         raise BadData(str(error), file=file) from None
 
 
+def architecture(values: dict[str, Any], file: str) -> str | None:
+    """Returns the transformers class that a `config.json` names, if it names one; raises `BadData`."""
+    names = values.get("architectures") or []
+    if type(names) is not list or not all(type(name) is str for name in names):
+        raise BadData(file=file, field="architectures", found=names, expected="a list of names")
+    return names[0] if names else None
+
+
 def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
     names = values.get("id2label")
     if not names:  # transformers leaves the names out where they are the two that it gives by itself
-        is_classifier = "BertForSequenceClassification" in (values.get("architectures") or [])
+        is_classifier = architecture(values, file) == "BertForSequenceClassification"
         return ("LABEL_0", "LABEL_1") if is_classifier else ()
     try:
         by_id = {int(number): str(name) for number, name in names.items()}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertcli import folder
 from bertcli.errors import BadData, IOFailed, NoInput, UsageError
-from bertcli.model.config import Config, from_json, to_json
+from bertcli.model.config import Config, architecture, from_json, to_json
 from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
 from bertcli.weights.keys import ENCODER_LAYER, TIED, canonical, theirs
@@ -56,16 +56,12 @@ def open_folder(path: Path) -> ModelFolder:
     if len(wordpiece.pieces) > config.vocab_size:
         problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
         raise BadData(problem, file=str(folder.vocabulary_file(path)))
-    architectures = values.get("architectures") or []
-    if not isinstance(architectures, list):
-        raise BadData(file=str(path / "config.json"), field="architectures", found=architectures, expected="a list")
-    architecture = next(iter(architectures), None)
     longest = folder.read_max_length(path)
     max_length = min(longest or config.max_position_embeddings, config.max_position_embeddings)
     return ModelFolder(
         path,
         config,
-        architecture,
+        architecture(values, str(path / "config.json")),
         values.get("problem_type"),
         wordpiece,
         casing_from,
@@ -77,17 +73,20 @@ def open_folder(path: Path) -> ModelFolder:
 def save_folder(
     path: Path,
     network: Network,
-    architecture: str | None,
+    head: str | None,
     wordpiece: WordPiece,
     max_length: int,
     notes: dict[str, Any],
 ) -> None:
-    """Write a whole model folder, the weights first and `config.json`, by which it is known, last."""
+    """Write a whole model folder, the weights first and `config.json`, by which it is known, last.
+
+    `head` is the transformers class that reads it, None where there is none.
+    """
     path.mkdir(parents=True, exist_ok=True)
     save(path, network)
     folder.write_tokenizer(path, wordpiece.pieces, wordpiece.casing, max_length)
     folder.write_json(path / "bertcli.json", notes)
-    folder.write_json(path / "config.json", to_json(network.config, architecture, pad_token_id=wordpiece.pad))
+    folder.write_json(path / "config.json", to_json(network.config, head, pad_token_id=wordpiece.pad))
 
 
 def load(path: Path, network: Network, *, new_head: bool = False, keep_head: bool = True) -> list[str]:
