@@ -106,3 +106,8 @@ def shown(value: Any, limit: int = 60) -> str:
     kinds = ((bool, str(value).lower()), (list, "a list"), (dict, "an object"))
     text = next((name for kind, name in kinds if isinstance(value, kind)), repr(value))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def many(count: int, noun: str) -> str:
+    """Returns a count with its noun, as messages show it: `1 record`, `2 records`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

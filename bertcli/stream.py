@@ -1,165 +1,40 @@
-"""zstd JSON Lines on binary files handed in: line numbers, records, flushes.
+"""zstd JSON Lines: records out of numbered lines, records into files.
 
-`Lines` cuts the bytes of `frames` into lines, `Reader` makes records of them, `Writer` writes records. None of them
-opens, closes or chooses a file; all of them say where a fault lies.
-
-A pipe must never starve: a reader about to wait for its producer first calls `before_wait`, by which the command's
-writer hands on everything it holds.
+None of this opens, closes or chooses a file; all of it says where a fault lies. Batches of lines may be worked on in
+other processes (`parallel.py`): a `Stage` says what becomes of one.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import select
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 import orjson
 import zstandard
 
-from bertcli.errors import BadData, IOFailed
-from bertcli.frames import decompressed
+from bertcli.errors import BadData, BertcliError, IOFailed
+from bertcli.lines import Batch, Lines, Numbered, Source, is_blank
 from bertcli.records import Record, checker
 
 T = TypeVar("T")
+R = TypeVar("R")
 
-BOM = b"\xef\xbb\xbf"
-LONGEST_LINE = 1 << 30  # bytes; a longer one is refused rather than held in memory
+BATCH = 1 << 20  # bytes
 FLUSH_BYTES = 1 << 16
 FLUSH_SECONDS = 0.2  # a busy writer hands on what it holds this often
 
-
-class Source(NamedTuple):
-    """A binary file, ideally unbuffered, with the name that messages give it."""
-
-    file: BinaryIO
-    name: str
-
-
-# -- lines ----------------------------------------------------------------------------------------------------------
-
-
-def _has_data(file: BinaryIO) -> bool:
-    """Returns whether a read would come back at once, with bytes or with the end of the file."""
-    try:
-        return bool(select.select([file], [], [], 0)[0])
-    except (OSError, ValueError):  # no descriptor: a file in memory
-        return True
-
-
-class Lines:
-    """The numbered lines of one source, without their ends (LF or CRLF) and without a BOM at the start.
-
-    `on_error` "skip" passes over bad lines and adds what was wrong with them to `skipped`.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        before_wait: Callable[[], None] = lambda: None,
-        *,
-        on_error: str = "stop",
-        skipped: list[str] | None = None,
-    ) -> None:
-        """Read nothing yet."""
-        self.name, self.number = source.name, 0
-        self.on_error, self.skipped = on_error, [] if skipped is None else skipped
-        self._file, self._before_wait = source.file, before_wait
-        self._pieces = decompressed(source.file)
-        self._lines: deque[bytes] = deque()
-        self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
-        self._tail_bytes = 0
-        self._ended = False
-
-    def _fill(self) -> None:
-        piece = next(self._pieces, None)
-        if piece is None:
-            self._ended = True
-            if last := b"".join(self._tail):
-                self._lines.append(last)
-        elif b"\n" in piece:
-            first, *others = piece.split(b"\n")
-            self._lines.append(b"".join([*self._tail, first]))
-            self._tail = [others.pop()]
-            self._tail_bytes = len(self._tail[0])
-            self._lines.extend(others)
-        else:
-            self._tail.append(piece)
-            self._tail_bytes += len(piece)
-            if self._tail_bytes > LONGEST_LINE:
-                raise BadData(f"a line is longer than {LONGEST_LINE} bytes")
-
-    @property
-    def ended(self) -> bool:
-        """Returns whether all lines have been yielded."""
-        return self._ended and not self._lines
-
-    def waits(self) -> bool:
-        """Returns whether the next line has not arrived, so that asking for it would wait for the producer."""
-        while not self._lines and not self._ended:
-            if not _has_data(self._file):
-                return True
-            self._guarded(self._fill)
-        return False
-
-    def _guarded(self, act: Callable[[], T]) -> T:
-        try:
-            return act()
-        except BadData as error:
-            raise error.at(self.name, self.number + 1) from error.__cause__
-        except OSError as error:
-            raise IOFailed(f"{self.name}: reading failed: {error.strerror}") from error
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yields the lines; `number` is the last one's, from 1."""
-        while True:
-            while self._lines:
-                self.number += 1
-                line = self._lines.popleft().removesuffix(b"\r")
-                yield line if self.number > 1 else line.removeprefix(BOM)
-            if self._ended:
-                return
-            if self.waits():
-                self._before_wait()
-                self._guarded(self._fill)
-
-    def map(self, function: Callable[[str], T]) -> Iterator[T]:
-        """Yields what the function makes of each line's text; its `BadData` gets a place, or skips the line."""
-        for line in self:
-            try:
-                result = function(self.decode(line))
-            except BadData as error:
-                self.fault(error)
-            else:
-                yield result
-
-    def fault(self, error: BadData) -> None:
-        """Raise an error of the line last yielded with its place, or count the line as skipped."""
-        error.at(self.name, self.number)
-        if self.on_error == "stop":
-            raise error
-        self.skipped.append(str(error))
-
-    def decode(self, line: bytes) -> str:
-        """Returns the line last yielded as text."""
-        try:
-            return line.decode()
-        except UnicodeDecodeError as error:
-            problem = f"not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start} of the line"
-            raise BadData(problem, file=self.name, line=self.number) from None
-
-
 # -- records --------------------------------------------------------------------------------------------------------
 
-_LONG_INTEGER = re.compile(rb"(?<![.\d])\d{19}")
+DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def loads(line: bytes) -> Any:
     """Returns a line's JSON value; integers of up to 4,300 digits are exact, NaN and lone surrogates a `ValueError`."""
-    if not _LONG_INTEGER.search(line):
+    if b"0" * 19 not in line.translate(DIGITS):
         return orjson.loads(line)
     value = json.loads(line)  # orjson makes doubles of integers that need more than 64 bits
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses what orjson does
@@ -167,22 +42,72 @@ def loads(line: bytes) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Returns a value as compact JSON in UTF-8, on one line, without its end."""
+    """Returns a value as compact JSON in UTF-8, on one line, without its end; arrays of numpy may be in it."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # an integer of more than 64 bits, or a depth of more than 254
         pass
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        text = json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=lambda a: a.tolist()
+        )
+        return text.encode()
     except RecursionError:
         raise BadData("a record is nested too deeply to be written") from None
+
+
+def parsed(
+    lines: Numbered, schema: type, function: Callable[[Record, int], T], *, text: bool | None = False, index: int = 0
+) -> Iterator[T]:
+    """Yields what the function makes of each record and its index; its `BadData` gets a place, or skips the record.
+
+    With `text` each line is a record with that line as `text`; None lets the first line decide, which begins with `{`
+    where the lines are records. `index` is the first line's; blank lines have none.
+    """
+    check = checker(schema)
+    for line in lines:
+        if is_blank(line):
+            continue
+        if text is None:
+            text = is_text(line)
+        try:
+            result = function({"text": lines.decode(line)} if text else _record(line, check), index)
+        except BadData as error:
+            lines.fault(error)
+        except RecursionError:
+            lines.fault(BadData("a record is nested too deeply"))
+        else:
+            yield result
+        index += 1
+
+
+def is_text(line: bytes) -> bool:
+    """Returns whether the first line of a source makes it text, not records."""
+    return not line.lstrip().startswith(b"{")
+
+
+def _record(line: bytes, check: Callable[[Record], None]) -> Record:
+    try:
+        value = loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadData(f"not a JSON record ({error})") from None
+    if type(value) is not dict:
+        raise BadData(found=value, expected="a JSON object")
+    check(value)
+    return value
+
+
+def joined(records: Iterable[Record]) -> bytes:
+    """Returns records as lines, each with its end."""
+    return b"".join([dumps(record) + b"\n" for record in records])
 
 
 class Reader:
     """The records of some sources, in order.
 
     With `text` None, a source whose first non-blank character is not `{` is text, each line of it a record with that
-    line as `text`; True forces that, False forbids it. `on_error` "skip" passes over bad lines and counts them.
+    line as `text`; True forces that, False forbids it. `on_error` "skip" passes over bad lines and adds what was wrong
+    with them to `skipped`.
     """
 
     def __init__(
@@ -192,14 +117,15 @@ class Reader:
         *,
         text: bool | None = False,
         on_error: str = "stop",
+        skipped: list[str] | None = None,
         before_wait: Callable[[], None] = lambda: None,
     ) -> None:
         """Read nothing yet."""
-        self._sources, self._check, self._text = sources, checker(schema), text
+        self._sources, self._schema, self._text = sources, schema, text
         self._on_error, self._before_wait = on_error, before_wait
         self._lines: Lines | None = None
         self.read = 0
-        self.skipped: list[str] = []  # what was wrong with each line passed over
+        self.skipped = [] if skipped is None else skipped
 
     def waits(self) -> bool:
         """Returns whether the next record may have to be waited for, as it may where one source ends."""
@@ -212,34 +138,74 @@ class Reader:
     def map(self, function: Callable[[Record], T]) -> Iterator[T]:
         """Yields what the function makes of each record; its `BadData` gets file and line, or skips the record."""
         for source in self._sources:
-            lines = Lines(source, self._before_wait, on_error=self._on_error, skipped=self.skipped)
-            self._lines = lines
-            is_text = self._text
-            for line in lines:
-                if not line or line.isspace():
-                    continue
-                if is_text is None:
-                    is_text = not line.lstrip().startswith(b"{")
-                try:
-                    record = {"text": lines.decode(line)} if is_text else self._record(line)
-                    result = function(record)
-                except BadData as error:
-                    lines.fault(error)
-                except RecursionError:
-                    lines.fault(BadData("a record is nested too deeply"))
-                else:
-                    self.read += 1
-                    yield result
+            self._lines = self._open(source)
+            for result in parsed(self._lines, self._schema, lambda record, _: function(record), text=self._text):
+                self.read += 1
+                yield result
 
-    def _record(self, line: bytes) -> Record:
+    def _open(self, source: Source) -> Lines:
+        return Lines(source, self._before_wait, on_error=self._on_error, skipped=self.skipped)
+
+    def batches(self, size: int = BATCH) -> Iterator[Batch | None]:
+        """Yields the lines in batches of `size` bytes, small ones first, so that the first results come early.
+
+        A batch ends, and None follows, where the next line would have to be waited for; what came before a fault is
+        not lost.
+        """
+        index, room = 0, size // 64
+        for lines in map(self._open, self._sources):
+            batch = Batch(lines, index, self._text)
+            try:
+                for line in lines:
+                    batch.add(line)
+                    if not is_blank(line):
+                        index += 1
+                        batch.is_text = is_text(line) if batch.is_text is None else batch.is_text
+                    waits = lines.waits()
+                    if batch.size >= room or waits:
+                        yield batch
+                        batch, room = Batch(lines, index, batch.is_text), min(2 * room, size)
+                    if waits:
+                        yield None
+            except BertcliError:
+                yield batch
+                raise
+            yield batch
+            yield None  # the next source may have to be waited for
+
+
+# -- batches --------------------------------------------------------------------------------------------------------
+
+
+class Made(NamedTuple, Generic[R]):
+    """What became of a batch: the result, what was wrong with lines passed over, and the fault that ended it early."""
+
+    result: R
+    skipped: list[str]
+    fault: BadData | None
+
+
+@dataclass(frozen=True)
+class Stage(Generic[T, R]):
+    """What a command makes of a batch: something of `each` record and its index, then of the `whole` of them.
+
+    `size` is the batch's, in bytes.
+    """
+
+    schema: type
+    each: Callable[[Record, int], T]
+    whole: Callable[[list[T]], R]
+    size: int = BATCH
+
+    def __call__(self, batch: Batch) -> Made[R]:
+        """Returns what became of the batch; what came before a bad line is not lost."""
+        kept: list[T] = []
+        fault = None
         try:
-            value = loads(line)
-        except (ValueError, RecursionError) as error:
-            raise BadData(f"not a JSON record ({error})") from None
-        if type(value) is not dict:
-            raise BadData(found=value, expected="a JSON object")
-        self._check(value)
-        return value
+            kept.extend(parsed(batch, self.schema, self.each, text=batch.is_text, index=batch.index))
+        except BadData as error:
+            fault = error
+        return Made(self.whole(kept), batch.skipped, fault)
 
 
 def gathered(
@@ -283,8 +249,11 @@ class Writer:
 
     def write(self, record: Record) -> None:
         """Write one record."""
-        line = dumps(record) + b"\n"
-        self._held += self._frame.compress(line) if self._frame else line
+        self.write_lines(dumps(record) + b"\n")
+
+    def write_lines(self, lines: bytes) -> None:
+        """Write records that are lines already, each with its end."""
+        self._held += self._frame.compress(lines) if self._frame else lines
         if len(self._held) > FLUSH_BYTES:
             self._send()
         if time.monotonic() - self._flushed > FLUSH_SECONDS:

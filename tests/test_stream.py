@@ -20,10 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program import Result, decompressed, environment
 
-from bertcli import frames, stream
+from bertcli import frames
+from bertcli import lines as numbered
 from bertcli.errors import BadData, IOFailed
+from bertcli.lines import Lines, Source
 from bertcli.records import Anything, Classification
-from bertcli.stream import Lines, Reader, Source, Writer, gathered, loads
+from bertcli.stream import Reader, Writer, gathered, loads, write_all
 
 BOM = b"\xef\xbb\xbf"
 
@@ -170,7 +172,7 @@ def test_long_lines() -> None:
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(numbered, "LONGEST_LINE", 1000)
     with pytest.raises(BadData, match=r"^in:2: a line is longer than 1000 bytes"):
         read(b"{}\n" + b"x" * 5000, 100)
 
@@ -362,7 +364,7 @@ def test_a_full_disk_is_74(shell: Callable[..., Result]) -> None:
         result = shell(f"printf 'a\\n' | bertcli read text {options} > /dev/full")
         assert (result.status, result.err) == (74, "bertcli read: writing failed: No space left on device\n")
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises(IOFailed, match="No space left"):
-        stream.write_all(full, b"x")
+        write_all(full, b"x")
 
 
 def test_a_reader_that_has_gone_is_quiet_and_141(shell: Callable[..., Result]) -> None:

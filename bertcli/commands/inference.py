@@ -34,8 +34,6 @@ def infer(streams: Streams, model: ModelFolder, task: Task, device: Device) -> N
     network.to(device.device)
     reader = streams.reader(Anything, text=True)
     encoded = reader.map(lambda record: (record, task.encode(record)))
-    with streams.writer() as out:
-        for record in predict(network, task, encoded, device, reader.waits):
-            out.write(record)
+    streams.write(predict(network, task, encoded, device, reader.waits))
     if task.cut:
         streams.note(f"{task.cut} of {reader.read} records were cut to {task.max_length} tokens")

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from bertcli.commands.streams import Streams
+from bertcli.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,6 +114,13 @@ seed = click.option(
     show_default=True,
     help="Where all randomness comes from: one input and one seed give one output.",
 )
+workers = click.option(
+    "--workers",
+    type=Integer(1),
+    default=1,
+    show_default=True,
+    help="Processes that share the work; the output is the same.",
+)
 
 
 # -- vocabulary -----------------------------------------------------------------------------------------------------
@@ -184,8 +192,10 @@ def masking(function: F) -> F:
     def with_rule(*args: Any, **kwargs: Any) -> Any:
         from bertcli.text.mask import MaskRule
 
-        names = ("rate", "fates", "whole_word")
-        return function(*args, rule=MaskRule(**{name: kwargs.pop(name) for name in names}), **kwargs)
+        rule = MaskRule(**{name: kwargs.pop(name) for name in MaskRule.__dataclass_fields__})
+        if rule.bernoulli and rule.ngram > 1:
+            raise UsageError("--bernoulli and --ngram: each token by itself, or spans?")
+        return function(*args, rule=rule, **kwargs)
 
     rate = Number(0, 1, min_open=True)
     decorators = [
@@ -198,6 +208,19 @@ def masking(function: F) -> F:
             help="Percentages that become [MASK], stay the same, or become a random token (Table 8's columns).",
         ),
         click.option("--whole-word", is_flag=True, help="Mask all pieces of a word together."),
+        click.option(
+            "--bernoulli",
+            is_flag=True,
+            help="Choose each token, or word, by itself with probability --rate, not an exact number of them.",
+        ),
+        click.option(
+            "--ngram",
+            type=Integer(1, 512),
+            default=1,
+            show_default=True,
+            help="Mask spans of up to so many tokens, or words: length n with probability proportional to 1/n.",
+        ),
+        click.option("--max-masks", type=Integer(1), help="Tokens to predict a sequence, at most."),
     ]
     return applied(*decorators)(with_rule)  # type: ignore[return-value]
 

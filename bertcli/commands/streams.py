@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import click
 
 from bertcli.errors import IOFailed, NoInput, UsageError
 
 if TYPE_CHECKING:
+    from bertcli.lines import Lines, Source
     from bertcli.records import Record
-    from bertcli.stream import Lines, Reader, Source, Writer
+    from bertcli.stream import Reader, Stage, Writer
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Streams:
@@ -32,6 +36,12 @@ class Streams:
         self.skipped: list[str] = []
         self._writer: Writer | None = None
 
+    def of(self, file: str) -> Streams:
+        """Returns one more input, a file that an option names, to be treated like the others."""
+        other = Streams((file,), plain=self.plain, quiet=self.quiet, on_error=self.on_error, text=False)
+        other.skipped = self.skipped
+        return other
+
     def sources(self) -> Iterator[Source]:
         """Returns the input files, each opened when its turn comes: a process can hold only so many open.
 
@@ -44,7 +54,7 @@ class Streams:
 
     def lines(self) -> Iterator[Lines]:
         """Returns the lines of each input file, for formats that are not records."""
-        from bertcli.stream import Lines
+        from bertcli.lines import Lines
 
         options = {"on_error": self.on_error, "skipped": self.skipped}
         return (Lines(source, self._hand_on, **options) for source in self.sources())  # type: ignore[arg-type]
@@ -54,10 +64,8 @@ class Streams:
         from bertcli.stream import Reader
 
         kind = (True if self.force_text else None) if text else False
-        options = {"on_error": self.on_error, "before_wait": self._hand_on}
-        reader = Reader(self.sources(), schema, text=kind, **options)  # type: ignore[arg-type]
-        self.skipped = reader.skipped
-        return reader
+        options = {"on_error": self.on_error, "skipped": self.skipped, "before_wait": self._hand_on}
+        return Reader(self.sources(), schema, text=kind, **options)  # type: ignore[arg-type]
 
     def _hand_on(self) -> None:
         if self._writer:
@@ -72,11 +80,28 @@ class Streams:
             yield self._writer
         self.report_skipped()
 
-    def filter(self, schema: type, function: Callable[[Record], Record], *, text: bool = False) -> None:
-        """Write what the function makes of each record."""
-        reader = self.reader(schema, text=text)
+    def made(self, stage: Stage[T, R], *, text: bool = False, workers: int = 1) -> Iterator[R]:
+        """Yields what a stage makes of one batch of the input after another, the work shared by `workers` processes."""
+        from bertcli.parallel import ordered
+
+        reader = self.reader(stage.schema, text=text)
+        with closing(ordered(stage, reader.batches(stage.size), workers)) as results:
+            for result, skipped, fault in results:
+                self.skipped += skipped
+                yield result
+                if fault is not None:
+                    raise fault
+
+    def filter(self, stage: Stage[T, bytes], *, text: bool = False, workers: int = 1) -> None:
+        """Write the lines that a stage makes."""
         with self.writer() as out:
-            for record in reader.map(function):
+            for lines in self.made(stage, text=text, workers=workers):
+                out.write_lines(lines)
+
+    def write(self, records: Iterable[Record]) -> None:
+        """Write records as they come."""
+        with self.writer() as out:
+            for record in records:
                 out.write(record)
 
     def write_plain(self, data: bytes) -> None:
@@ -125,7 +150,7 @@ def readable(name: str) -> str:
 
 def open_input(name: str) -> Source:
     """Returns one opened input, `-` being stdin. Raises `NoInput`, or `UsageError` where stdin is asked for twice."""
-    from bertcli.stream import Source
+    from bertcli.lines import Source
 
     if name == "-":
         asked = click.get_current_context().meta

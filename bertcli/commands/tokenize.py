@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import click
@@ -33,15 +32,21 @@ if TYPE_CHECKING:
 )
 @options.inputs("FILE", text=True)
 @click.option("--field", help="The field to tokenize, a string or a list of words.  [default: text, else words]")
+@options.workers
 @options.vocabulary
-def command(streams: Streams, wordpiece: WordPiece, field: str | None) -> None:
+def command(streams: Streams, wordpiece: WordPiece, field: str | None, workers: int) -> None:
     """Add WordPiece tokens, ids and offsets to text or records.
 
     Special tokens written in a text are text. A word of over 100 characters, or with a character that the
     vocabulary lacks, is one [UNK] whose offsets cover the word.
     """
     from bertcli.records import Anything, Words
-    from bertcli.text.wordpiece import tokenized
+    from bertcli.stream import Stage, joined
+    from bertcli.text.batch import to_tokenize, tokenized
 
-    function = functools.partial(tokenized, wordpiece=wordpiece, field=field)
-    streams.filter(Anything if field else Words, function, text=True)
+    stage = Stage(
+        Anything if field else Words,
+        each=lambda record, _: to_tokenize(record, field),
+        whole=lambda records: joined(tokenized(records, wordpiece)),
+    )
+    streams.filter(stage, text=True, workers=workers)

@@ -180,10 +180,9 @@ def read_dev(
         return []
     from bertcli.records import Anything
 
-    dev = Streams((file,), plain=False, quiet=True, on_error=streams.on_error, text=False)
+    dev = streams.of(file)
     records = dev.reader(Anything).map(lambda record: (whole := complete(record), encode(whole)))
     scored = list(records)
-    dev.report_skipped()
     if not scored:
         raise BadData("there is no record to score the model on", file=file)
     return scored

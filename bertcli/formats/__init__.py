@@ -1,6 +1,6 @@
 """One file a foreign data format, reading and writing side by side.
 
-A reader takes one file's `stream.Lines` and yields its records, each as soon as its last line is there. Ids
+A reader takes one file's `lines.Lines` and yields its records, each as soon as its last line is there. Ids
 are strings and begin anew in each file.
 """
 

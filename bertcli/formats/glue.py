@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bertcli.errors import BadData
+from bertcli.lines import Lines
 from bertcli.records import Record
-from bertcli.stream import Lines
 
 
 @dataclass(frozen=True)

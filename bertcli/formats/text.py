@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from bertcli.lines import Lines
 from bertcli.records import Record
-from bertcli.stream import Lines
 
 BORDERS = ("blank-line", "file", "line")
 

@@ -7,7 +7,8 @@ The rules themselves - what is white space, a control character, an accent, punc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+import string
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -18,8 +19,12 @@ from bertcli.folder import SPECIAL, Casing
 _UNUSED = re.compile(r"\[unused\d+\]")
 
 
-# The words of printable ASCII: BERT's punctuation is all of ASCII's, each a word of its own.
-ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[!-/:-@\[-`{-~]")
+# Characters that stand apart whatever is beside them: blanks and marks in ASCII, and where they are split, ideographs.
+# (There are more of each: they come as parts of other words, and `tokenizers` finds them.)
+BLANKS, MARKS, IDEOGRAPHS = " \t\n\r", string.punctuation, "\u4e00-\u9fff"
+
+# The words of printable ASCII.
+ASCII_WORD = re.compile(rf"[A-Za-z0-9]+|[{re.escape(MARKS)}]")
 
 
 def is_unused(piece: str) -> bool:
@@ -39,16 +44,22 @@ def normalizer(casing: Casing, *, clean: bool = True) -> Any:
     )
 
 
+def word_pattern(*, split_cjk: bool) -> re.Pattern[str]:
+    """Returns what finds single marks, single ideographs if they are split, and the runs between them and blanks."""
+    alone = re.escape(MARKS) + (IDEOGRAPHS if split_cjk else "")
+    return re.compile(rf"[{alone}]|[^{BLANKS}{alone}]+")
+
+
 def splitter(casing: Casing) -> Callable[[str], list[str]]:
-    """Returns the function that cuts a text into BERT's normalised words, punctuation among them."""
+    """Returns the function that cuts what stands between blanks and marks into BERT's normalised words."""
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
     normalize, cut = normalizer(casing).normalize_str, BertPreTokenizer().pre_tokenize_str
 
-    def split(text: str) -> list[str]:
-        if text.isascii() and text.isprintable():
-            return ASCII_WORD.findall(text.lower() if casing.lowercase else text)
-        return [word for word, _ in cut(normalize(text))]
+    def split(run: str) -> list[str]:
+        if run.isascii() and run.isprintable():
+            return ASCII_WORD.findall(run.lower() if casing.lowercase else run)
+        return [word for word, _ in cut(normalize(run))]
 
     return split
 
@@ -78,13 +89,15 @@ def infer_casing(
     Raises `BadData` naming a piece that the given switches change in any case.
     """
     pieces = list(pieces)
-    choices = [[True, False] if given is None else [given] for given in (split_cjk, lowercase, strip_accents)]
+    choices = [[True, False] if switch is None else [switch] for switch in (split_cjk, lowercase, strip_accents)]
     changed = None
     for split, lower, strip in product(*choices):
         casing = Casing(lower, strip, split)
         if (changed := first_changed(pieces, casing)) is None:
             return casing
-    raise _would_change(changed, casing)
+    raise _would_change(
+        changed, casing, {"split_cjk": split_cjk, "lowercase": lowercase, "strip_accents": strip_accents}
+    )
 
 
 def combine(default: Casing, pieces: Iterable[str], **given: bool | None) -> Casing:
@@ -94,9 +107,11 @@ def combine(default: Casing, pieces: Iterable[str], **given: bool | None) -> Cas
     """
     casing = replace(default, **{name: value for name, value in given.items() if value is not None})
     if casing != default and (changed := first_changed(pieces, casing)) is not None:
-        raise _would_change(changed, casing)
+        raise _would_change(changed, casing, given)
     return casing
 
 
-def _would_change(piece: str | None, casing: Casing) -> BadData:
-    return BadData(f"the piece {piece!r} would never be made with {casing}: the vocabulary has a different casing")
+def _would_change(piece: str | None, casing: Casing, given: Mapping[str, bool | None]) -> BadData:
+    options = zip(("lowercase", "strip_accents", "split_cjk"), str(casing).split(), strict=True)
+    named = " ".join(option for name, option in options if given.get(name) is not None)
+    return BadData(f"the piece {piece!r} would never be made with {named}: the vocabulary has a different casing")

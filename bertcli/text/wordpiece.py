@@ -1,27 +1,26 @@
 """Text to WordPiece ids: the same as `tokenizers`' BertWordPieceTokenizer, faster because words come back.
 
-BERT's cleaning and splitting never look across a space, so what a chunk between spaces became can be
-remembered, and below it what a word became. Plain ASCII is cut here by greedy longest match, the rest by
-`tokenizers`.
+What a word became is remembered, here for one text, in `batch.py` for many at once. Words of ASCII are cut here, by
+greedy longest match, the others by `tokenizers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bertcli.errors import BadData
 from bertcli.folder import MASK, SPECIAL, UNK, Casing, read_casing, read_vocabulary
-from bertcli.records import Record
-from bertcli.text.normalize import ASCII_WORD, combine, infer_casing, normalizer
+from bertcli.text.normalize import combine, infer_casing, normalizer, word_pattern
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from bertcli.text.batch import BatchEncoder, Encodings
 
-REMEMBERED = 1 << 19  # entries a memory holds before it starts anew: about 100 MB
-LONGEST_REMEMBERED = 64  # characters; longer chunks hardly come back
+REMEMBERED = 1 << 17  # words a memory holds before it starts anew: about 50 MB
+LONGEST_REMEMBERED = 64  # characters; longer words hardly come back
 
 
 class Encoding(NamedTuple):
@@ -31,19 +30,16 @@ class Encoding(NamedTuple):
     offsets: list[tuple[int, int]]
 
 
-class _Memory(dict[str, T], Generic[T]):
-    """What a function made of each string it has met, in bounded memory."""
+class Pieces(NamedTuple):
+    """What words become: the ids of all their pieces, where each begins and ends in its word, and how many a word has.
 
-    def __init__(self, function: Callable[[str], T]) -> None:
-        self._function = function
+    Places count code points.
+    """
 
-    def __missing__(self, key: str) -> T:
-        value = self._function(key)
-        if len(key) <= LONGEST_REMEMBERED:
-            if len(self) >= REMEMBERED:
-                self.clear()
-            self[key] = value
-        return value
+    ids: list[int]
+    starts: list[int]
+    ends: list[int]
+    counts: list[int]
 
 
 class WordPiece:
@@ -57,11 +53,10 @@ class WordPiece:
         self.pieces, self.casing, self.max_chars = pieces, casing, max_chars
         self.ids = {piece: index for index, piece in enumerate(pieces)}
         self.pad, self.unk, self.cls, self.sep, self.mask = (self.ids[token] for token in SPECIAL)
+        self._lengths = [len(piece.removeprefix("##")) for piece in pieces]
         self._longest = max(map(len, pieces))
-        # Tuples of numbers: the garbage collector need not walk them.
-        self._words: _Memory[tuple[int, ...]] = _Memory(self.cut)
-        self._chunks: _Memory[tuple[int, ...]] = _Memory(self._chunk_ids)
-        self._spans: _Memory[tuple[tuple[int, int, int], ...]] = _Memory(self._chunk_spans)
+        self._word = word_pattern(split_cjk=casing.split_cjk)
+        self._memory = _Memory(self)
 
     @classmethod
     def open(
@@ -83,21 +78,51 @@ class WordPiece:
         given = {"lowercase": lowercase, "strip_accents": strip_accents, "split_cjk": split_cjk}
         default = read_casing(path.parent)
         origin = "tokenizer_config.json" if default else "inferred from its pieces"
+        if switches := sum(value is not None for value in given.values()):
+            origin = "given" if switches == len(given) else f"given, the rest {origin}"
         try:
             casing = combine(default, pieces, **given) if default else infer_casing(pieces, **given)
         except BadData as error:
             raise error.at(str(path), None) from None
-        return cls(pieces, casing), "given" if None not in (lowercase, strip_accents) else origin
+        return cls(pieces, casing), origin
 
     # -- ids -------------------------------------------------------------------------------------------------
 
     def text_ids(self, text: str) -> list[int]:
         """Returns the ids of a text, without [CLS] and [SEP]; special tokens written in it are text."""
-        return list(chain.from_iterable(map(self._chunks.__getitem__, spaced(text).split(" "))))
+        memory = self._memory
+        return [index for word in self._word.findall(text) for index in memory[word][0]]
+
+    def encode(self, text: str, *, mask_is_special: bool = False) -> Encoding:
+        """Returns a text's ids and offsets; with `mask_is_special` a `[MASK]` in it is the special token."""
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        begin = 0
+        for part in text.split(MASK) if mask_is_special else [text]:
+            if begin:
+                ids.append(self.mask)
+                offsets.append((begin - len(MASK), begin))
+            for word in self._word.finditer(part):
+                pieces, spans = self._memory[word.group()]
+                start = begin + word.start()
+                ids += pieces
+                offsets += [(start + first, start + last) for first, last in spans]
+            begin += len(part) + len(MASK)
+        return Encoding(ids, offsets)
 
     def encode_words(self, words: Iterable[str]) -> list[list[int]]:
         """Returns the ids of each word, tokenised on its own; a word of which nothing is left is [UNK]."""
         return [self.text_ids(word) or [self.unk] for word in words]
+
+    def encode_all(self, texts: Sequence[str]) -> Encodings:
+        """Returns the ids and offsets of many texts, many times faster than one by one."""
+        return self._batch.encode(texts)
+
+    @cached_property
+    def _batch(self) -> BatchEncoder:
+        from bertcli.text.batch import BatchEncoder  # and numpy with it
+
+        return BatchEncoder(self)
 
     def ids_of(self, tokens: Iterable[str], field: str = "tokens") -> list[int]:
         """Returns the ids of pieces; raises `BadData` naming the first that the vocabulary lacks."""
@@ -107,26 +132,42 @@ class WordPiece:
             expected = "a piece of the vocabulary"
             raise BadData(field=field, found=error.args[0], expected=expected) from None
 
-    def _chunk_ids(self, chunk: str) -> tuple[int, ...]:
-        if chunk.isascii() and chunk.isprintable():
-            words = ASCII_WORD.findall(chunk.lower() if self.casing.lowercase else chunk)
-            return tuple(chain.from_iterable(map(self._words.__getitem__, words)))
-        return tuple(self._peer.encode(chunk, add_special_tokens=False).ids)
+    # -- words -----------------------------------------------------------------------------------------------
+
+    def pieces_of(self, words: Sequence[str]) -> Pieces:
+        """Returns what words become that stand between blanks and marks, or are marks."""
+        pieces = Pieces([], [], [], [])
+        others = [word for word in words if not _is_plain(word)]
+        encoded = iter(self._peer.encode_batch(others, add_special_tokens=False) if others else ())
+        for word in words:
+            if not _is_plain(word):
+                encoding = next(encoded)
+                ids, spans = encoding.ids, encoding.offsets
+            else:
+                ids = self.cut(word.lower() if self.casing.lowercase else word)
+                ends = accumulate([self._lengths[index] for index in ids]) if len(ids) > 1 else [len(word)]
+                spans = pairwise(chain((0,), ends))
+            pieces.ids.extend(ids)
+            pieces.counts.append(len(ids))
+            for start, end in spans:
+                pieces.starts.append(start)
+                pieces.ends.append(end)
+        return pieces
 
     def cut(self, word: str) -> tuple[int, ...]:
         """Returns the greedy longest-match-first pieces of a normalised word."""
         if len(word) > self.max_chars:
             return (self.unk,)
         ids: list[int] = []
-        start, prefix = 0, ""
-        while start < len(word):
-            for end in range(min(len(word), start + self._longest), start, -1):
-                if (piece_id := self.ids.get(prefix + word[start:end])) is not None:
-                    break
-            else:
-                return (self.unk,)
-            ids.append(piece_id)
-            start, prefix = end, "##"
+        rest, prefix, find = word, 0, self.ids.get
+        while len(rest) > prefix:
+            piece = rest[: self._longest]
+            while (index := find(piece)) is None:
+                piece = piece[:-1]
+                if len(piece) <= prefix:
+                    return (self.unk,)
+            ids.append(index)
+            rest, prefix = f"##{rest[len(piece) :]}", 2
         return tuple(ids)
 
     @cached_property
@@ -139,77 +180,27 @@ class WordPiece:
         peer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         return peer
 
-    # -- ids and offsets -------------------------------------------------------------------------------------
 
-    def encode(self, text: str, *, mask_is_special: bool = False) -> Encoding:
-        """Returns a text's ids and offsets; with `mask_is_special` a `[MASK]` in it is the special token."""
-        encoding = Encoding([], [])
-        start = 0
-        for part in text.split(MASK) if mask_is_special else [text]:
-            if start:
-                encoding.ids.append(self.mask)
-                encoding.offsets.append((start - len(MASK), start))
-            self._add(part, start, encoding)
-            start += len(part) + len(MASK)
-        return encoding
+class _Memory(dict[str, tuple[list[int], list[tuple[int, int]]]]):
+    """The ids and offsets of each word met so far, in bounded memory."""
 
-    def _add(self, text: str, start: int, encoding: Encoding) -> None:
-        for chunk in spaced(text).split(" "):
-            for piece_id, first, last in self._spans[chunk]:
-                encoding.ids.append(piece_id)
-                encoding.offsets.append((start + first, start + last))
-            start += len(chunk) + 1
+    def __init__(self, wordpiece: WordPiece) -> None:
+        self._wordpiece = wordpiece
 
-    def _chunk_spans(self, chunk: str) -> tuple[tuple[int, int, int], ...]:
-        """Returns (id, start, end) of a chunk's pieces."""
-        if not (chunk.isascii() and chunk.isprintable()):
-            encoding = self._peer.encode(chunk, add_special_tokens=False)
-            return tuple((piece_id, *span) for piece_id, span in zip(encoding.ids, encoding.offsets, strict=True))
-        spans: list[tuple[int, int, int]] = []
-        for word in ASCII_WORD.finditer(chunk.lower() if self.casing.lowercase else chunk):
-            start, ids = word.start(), self._words[word.group()]
-            if self.unk in ids:
-                spans.append((self.unk, start, word.end()))
-                continue
-            for piece_id in ids:
-                piece = self.pieces[piece_id]
-                end = start + len(piece if start == word.start() else piece.removeprefix("##"))
-                spans.append((piece_id, start, end))
-                start = end
-        return tuple(spans)
+    def __missing__(self, word: str) -> tuple[list[int], list[tuple[int, int]]]:
+        pieces = self._wordpiece.pieces_of([word])
+        value = pieces.ids, list(zip(pieces.starts, pieces.ends, strict=True))
+        if len(word) <= LONGEST_REMEMBERED:
+            if len(self) >= REMEMBERED:
+                self.clear()
+            self[word] = value
+        return value
+
+
+def _is_plain(word: str) -> bool:
+    return word.isascii() and word.isprintable()
 
 
 def spaced(text: str) -> str:
     """Returns the text with line ends and tabs as spaces, which they are to BERT: the chunks become small."""
     return text.replace("\n", " ").replace("\t", " ").replace("\r", " ")
-
-
-def tokenized(record: Record, wordpiece: WordPiece, field: str | None = None) -> Record:
-    """Returns the record with `tokens`, `ids` and `offsets` of a field: of `text`, else of `words`, if none
-    is named.
-
-    For a list of words there is also `word_ids`, the word that each piece belongs to, and offsets count
-    within the word; a word of which nothing is left is one [UNK]. Raises `BadData` where the field is
-    neither.
-    """
-    if field is None:
-        field = "words" if record.get("text") is None else "text"
-    value = record.get(field)
-    if isinstance(value, str):
-        encoding = wordpiece.encode(value)
-        return record | _fields(wordpiece, [encoding])
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise BadData(field=field, found=value, expected="a string or a list of words")
-    encodings = [wordpiece.encode(word) for word in value]
-    whole = [
-        encoding if encoding.ids else Encoding([wordpiece.unk], [(0, len(word))])
-        for word, encoding in zip(value, encodings, strict=True)
-    ]
-    word_ids = [index for index, encoding in enumerate(whole) for _ in encoding.ids]
-    return record | _fields(wordpiece, whole) | {"word_ids": word_ids}
-
-
-def _fields(wordpiece: WordPiece, encodings: list[Encoding]) -> Record:
-    ids = [piece_id for encoding in encodings for piece_id in encoding.ids]
-    offsets = [span for encoding in encodings for span in encoding.offsets]
-    return {"tokens": [wordpiece.pieces[piece_id] for piece_id in ids], "ids": ids, "offsets": offsets}

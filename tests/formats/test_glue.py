@@ -14,7 +14,7 @@ from program import Result
 from bertcli.errors import BadData
 from bertcli.formats import reader
 from bertcli.records import Classification, checker
-from bertcli.stream import Lines, Source
+from bertcli.lines import Lines, Source
 
 
 def rows(name: str, data: str, **options: str) -> list[dict[str, object]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from program import Result
 
 from bertcli.formats import text
-from bertcli.stream import Lines, Source
+from bertcli.lines import Lines, Source
 
 TEXT = b"\n  One. Two.\r\nThree.\n\n \t \nFour.\n"
 

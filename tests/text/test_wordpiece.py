@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ from tokenizers import BertWordPieceTokenizer
 
 from bertcli.errors import BadData
 from bertcli.folder import SPECIAL, Casing
+from bertcli.stream import dumps, loads
 from bertcli.text import wordpiece as module
-from bertcli.text.wordpiece import WordPiece, tokenized
+from bertcli.text import words
+from bertcli.text.batch import Encodings, to_tokenize, tokenized
+from bertcli.text.wordpiece import WordPiece
 
 # White space, control, format and unassigned characters, accents in every form, jamo, odd cases, private use.
 HOSTILE = (
@@ -84,6 +87,26 @@ def test_ids_and_offsets_are_the_peers(casing: Casing, text: str) -> None:
     assert ours.text_ids(text) == expected.ids
 
 
+def spans(encodings: Encodings) -> list[tuple[list[int], list[tuple[int, int]]]]:
+    """The ids and offsets of each text, as one by one."""
+    ids, offsets, bounds = (
+        encodings.ids.tolist(),
+        list(map(tuple, encodings.offsets.tolist())),
+        encodings.bounds.tolist(),
+    )
+    return [(ids[start:end], offsets[start:end]) for start, end in pairwise(bounds)]
+
+
+@pytest.mark.parametrize("casing", CASINGS, ids=str)
+@settings(deadline=None, max_examples=300)
+@given(texts=st.lists(TEXT, max_size=8))
+@example(texts=["", "\x00", " ", "a\x00", "a", "abcdefghijklmnop", "abcdefghijklmnopq", "abcdefghijklmnop\x00", ""])
+@example(texts=["中文字", "中a\u0301文", "仿龥鿿", "䶵㐀", "\u4dff\u5000", "é中"])
+def test_many_at_once_are_as_one_by_one(casing: Casing, texts: list[str]) -> None:
+    ours, _ = both(casing)
+    assert spans(ours.encode_all(texts)) == [tuple(ours.encode(text)) for text in texts]
+
+
 @settings(deadline=None)
 @given(words=st.lists(st.text(st.sampled_from("aAé\u0301中!#\x00 12\u200b"), max_size=60)))
 def test_long_words_and_spaces_in_words(words: list[str]) -> None:
@@ -115,23 +138,24 @@ def test_real_text_with_googles_vocabularies(shared: Path, vocabulary: str, casi
     texts = lines(shared / "corpus" / "modern.txt.zst", 4000) + lines(shared / "korean" / "wikipedia.txt.zst", 700)
     squad = json.loads(zstandard.open(shared / "squad" / "xquad.zh.json.zst", "rb").read())
     texts += [paragraph["context"] for article in squad["data"] for paragraph in article["paragraphs"]]
-    for text, expected in zip(texts, peer.encode_batch(texts, add_special_tokens=False), strict=True):
-        encoding = ours.encode(text)
-        assert (encoding.ids, encoding.offsets) == (expected.ids, expected.offsets), text
+    encoded = zip(texts, spans(ours.encode_all(texts)), peer.encode_batch(texts, add_special_tokens=False), strict=True)
+    for text, together, expected in encoded:
+        assert ours.encode(text) == together == (expected.ids, expected.offsets), text
         assert ours.text_ids(text) == expected.ids, text
 
 
 def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 3)
-    ours = WordPiece(list(dict.fromkeys(PIECES)), Casing(True, True))
+    monkeypatch.setattr(words, "REMEMBERED", 3)
+    ours, whole = WordPiece(list(dict.fromkeys(PIECES)), Casing(True, True)), both(Casing(True, True))[0]
     text = "ab abc café un!able ab 中文 abab cab bac b"
-    assert (
-        ours.text_ids(text)
-        == ours.text_ids(text)
-        == ours.encode(text).ids
-        == both(Casing(True, True))[0].text_ids(text)
-    )
-    assert max(len(ours._words), len(ours._chunks), len(ours._spans)) <= 3
+    for _ in range(2):
+        assert ours.text_ids(text) == ours.encode(text).ids == whole.text_ids(text)
+        assert [ours.encode_all([part]).ids.tolist() for part in text.split()] == list(
+            map(whole.text_ids, text.split())
+        )
+    assert len(ours._memory) <= 3
+    assert len(ours._batch._words.words) <= 3 + 3
 
 
 def test_special_tokens_in_a_text_are_text_but_for_mask_when_asked() -> None:
@@ -184,7 +208,7 @@ def test_casing_comes_from_the_folder_and_options_go_before(vocabulary: Callable
     ours, origin = WordPiece.open(path)
     assert (ours.casing, origin) == (Casing(False, False), "tokenizer_config.json")
     ours, origin = WordPiece.open(path, cased=False, strip_accents=True)
-    assert (ours.casing, origin) == (Casing(True, True), "given")
+    assert (ours.casing, origin) == (Casing(True, True), "given, the rest tokenizer_config.json")
     assert WordPiece.open(path, split_cjk=False)[0].casing == Casing(False, False, False)
 
 
@@ -193,7 +217,7 @@ def test_an_option_that_would_change_a_piece_names_it(vocabulary: Callable[..., 
     path = vocabulary("a", "##Bc")
     if with_config:
         (path.parent / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    with pytest.raises(BadData, match=r"vocab.txt: the piece '##Bc' would never be made with --uncased"):
+    with pytest.raises(BadData, match=r"vocab.txt: the piece '##Bc' would never be made with --uncased: "):
         WordPiece.open(path, cased=False)
 
 
@@ -209,17 +233,23 @@ def test_a_piece_that_the_vocabulary_lacks_is_named() -> None:
 
 def test_tokenize_records_of_words_and_text() -> None:
     ours, _ = both(Casing(True, True))
-    words = ["un", "\u200b", "abcs  ab", "é" * 101]
-    record = tokenized({"id": 7, "words": words, "extra": [1]}, ours)
-    assert list(record) == ["id", "words", "extra", "tokens", "ids", "offsets", "word_ids"]
-    assert record["tokens"] == ["un", "[UNK]", "abc", "##s", "ab", "[UNK]"]
-    assert record["word_ids"] == [0, 1, 2, 2, 2, 3]
-    assert record["offsets"] == [(0, 2), (0, 1), (0, 3), (3, 4), (6, 8), (0, 101)]
-    assert tokenized({"text": "ab"}, ours)["tokens"] == ["ab"]
-    assert tokenized({"text": "ab", "q": "un"}, ours, "q")["tokens"] == ["un"]
+    given = [
+        {"id": 7, "words": ["un", "\u200b", "abcs  ab", "", "é" * 101], "extra": [1]},
+        {"text": "ab"},
+        {"words": []},
+    ]
+    words, text, empty = (loads(dumps(record)) for record in tokenized(list(map(to_tokenize, given)), ours))
+    assert list(words) == ["id", "words", "extra", "tokens", "ids", "offsets", "word_ids"]
+    assert words["tokens"] == ["un", "[UNK]", "abc", "##s", "ab", "[UNK]", "[UNK]"]
+    assert words["ids"] == ours.ids_of(words["tokens"])
+    assert words["word_ids"] == [0, 1, 2, 2, 2, 3, 4]
+    assert words["offsets"] == [[0, 2], [0, 1], [0, 3], [3, 4], [6, 8], [0, 0], [0, 101]]
+    assert text == {"text": "ab", "tokens": ["ab"], "ids": [ours.ids["ab"]], "offsets": [[0, 2]]}
+    assert empty == {"words": [], "tokens": [], "ids": [], "offsets": [], "word_ids": []}
+    assert to_tokenize({"text": "ab", "q": "un"}, "q")[1] == "un"
     for wrong in (None, 3, ["a", 1]):
         with pytest.raises(BadData, match="field 'q'"):
-            tokenized({"q": wrong}, ours, "q")
+            to_tokenize({"q": wrong}, "q")
 
 
 def test_tokenize_command(vocabulary: Callable[..., Path], invoke: Callable[..., Result]) -> None:
@@ -236,5 +266,5 @@ def test_tokenize_command(vocabulary: Callable[..., Path], invoke: Callable[...,
     assert "<stdin>:2: field 'q'" in result.err
     result = invoke("tokenize", "--cased", "--no-strip-accents", stdin=b"A a\n")
     assert result.records[0]["tokens"] == ["[UNK]", "a"]
-    assert "(given)" in result.err
+    assert "(given, the rest inferred from its pieces)" in result.err
     assert invoke("tokenize", "-v", "none.txt").status == 66

@@ -1,0 +1,179 @@
+"""The numbered lines of binary files handed in.
+
+A pipe must never starve: whoever is about to wait for the producer first calls `before_wait`, by which the command's
+writer hands on everything it holds.
+"""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple, TypeVar
+
+from bertcli.errors import BadData, IOFailed
+from bertcli.frames import decompressed
+
+T = TypeVar("T")
+
+BOM = b"\xef\xbb\xbf"
+LONGEST_LINE = 1 << 30  # bytes; a longer one is refused rather than held in memory
+
+
+class Source(NamedTuple):
+    """A binary file, ideally unbuffered, with the name that messages give it."""
+
+    file: BinaryIO
+    name: str
+
+
+class Numbered:
+    """Lines of one source that know where they stand in it.
+
+    `on_error` "skip" passes over bad lines and adds what was wrong with them to `skipped`.
+    """
+
+    def __init__(self, name: str, number: int, on_error: str, skipped: list[str] | None) -> None:
+        """Stand behind the line of that number."""
+        self.name, self.number = name, number
+        self.on_error, self.skipped = on_error, [] if skipped is None else skipped
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the lines; `number` is the last one's, from 1."""
+        raise NotImplementedError
+
+    def map(self, function: Callable[[str], T]) -> Iterator[T]:
+        """Yields what the function makes of each line's text; its `BadData` gets a place, or skips the line."""
+        for line in self:
+            try:
+                result = function(self.decode(line))
+            except BadData as error:
+                self.fault(error)
+            else:
+                yield result
+
+    def fault(self, error: BadData) -> None:
+        """Raise an error of the line last yielded with its place, or count the line as skipped."""
+        error.at(self.name, self.number)
+        if self.on_error == "stop":
+            raise error
+        self.skipped.append(str(error))
+
+    def decode(self, line: bytes) -> str:
+        """Returns the line last yielded as text."""
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            problem = f"not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start} of the line"
+            raise BadData(problem, file=self.name, line=self.number) from None
+
+
+class Batch(Numbered):
+    """Lines to be worked on together, perhaps in another process.
+
+    `index` lines that are not blank came before them. `is_text` is None until a line has decided it.
+    """
+
+    def __init__(self, source: Lines, index: int, is_text: bool | None) -> None:
+        """Begin behind the last line that came from the source."""
+        super().__init__(source.name, source.number, source.on_error, None)
+        self.index, self.is_text = index, is_text
+        self.lines: list[bytes] = []
+        self.size = 0  # bytes
+
+    def add(self, line: bytes) -> None:
+        """Add the next line."""
+        self.lines.append(line)
+        self.size += 1 + len(line)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the lines."""
+        for line in self.lines:
+            self.number += 1
+            yield line
+
+
+class Lines(Numbered):
+    """The lines of one source, without their ends (LF or CRLF) and without a BOM at the start."""
+
+    def __init__(
+        self,
+        source: Source,
+        before_wait: Callable[[], None] = lambda: None,
+        *,
+        on_error: str = "stop",
+        skipped: list[str] | None = None,
+    ) -> None:
+        """Read nothing yet."""
+        super().__init__(source.name, 0, on_error, skipped)
+        self._file, self._before_wait = source.file, before_wait
+        self._pieces = decompressed(source.file)
+        self._lines: deque[bytes] = deque()
+        self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
+        self._tail_bytes = 0
+        self._ended = False
+
+    def _fill(self) -> None:
+        piece = next(self._pieces, None)
+        if piece is None:
+            self._ended = True
+            if last := b"".join(self._tail):
+                self._lines.append(last)
+        elif b"\n" in piece:
+            first, *others = piece.split(b"\n")
+            self._lines.append(b"".join([*self._tail, first]))
+            self._tail = [others.pop()]
+            self._tail_bytes = len(self._tail[0])
+            self._lines.extend(others)
+        else:
+            self._tail.append(piece)
+            self._tail_bytes += len(piece)
+            if self._tail_bytes > LONGEST_LINE:
+                raise BadData(f"a line is longer than {LONGEST_LINE} bytes")
+
+    @property
+    def ended(self) -> bool:
+        """Returns whether all lines have been yielded."""
+        return self._ended and not self._lines
+
+    def waits(self) -> bool:
+        """Returns whether the next line has not arrived, so that asking for it would wait for the producer."""
+        while not self._lines and not self._ended:
+            if not _has_data(self._file):
+                return True
+            self._guarded(self._fill)
+        return False
+
+    def _guarded(self, act: Callable[[], T]) -> T:
+        try:
+            return act()
+        except BadData as error:
+            raise error.at(self.name, self.number + 1) from error.__cause__
+        except OSError as error:
+            raise IOFailed(f"{self.name}: reading failed: {error.strerror}") from error
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the lines."""
+        while True:
+            while self._lines:
+                self.number += 1
+                line = self._lines.popleft().removesuffix(b"\r")
+                yield line if self.number > 1 else line.removeprefix(BOM)
+            if self._ended:
+                return
+            if self.waits():
+                self._before_wait()
+                self._guarded(self._fill)
+
+
+def is_blank(line: bytes) -> bool:
+    """Returns whether a line holds no record."""
+    return not line or line.isspace()
+
+
+def _has_data(file: BinaryIO) -> bool:
+    """Returns whether a read would come back at once, with bytes or with the end of the file."""
+    try:
+        return bool(select.select([file], [], [], 0)[0])
+    except (OSError, ValueError):  # no descriptor: a file in memory
+        return True

@@ -1,0 +1,134 @@
+"""Many texts to ids at once: `words.py` says which words they are, and each distinct one is cut once.
+
+Shapes: t texts, w words, p pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertcli.errors import BadData
+from bertcli.records import Record
+from bertcli.text.words import Found, Integers, Words
+
+if TYPE_CHECKING:
+    from bertcli.text.wordpiece import WordPiece
+
+
+@dataclass(frozen=True)
+class Encodings:
+    """The ids [p] of some texts; text i has those from `bounds[i]` to `bounds[i + 1]` [t + 1]."""
+
+    ids: NDArray[np.int32]
+    bounds: Integers
+    _found: Found
+    _counts: Integers  # the pieces of each word [w]
+    _spans: NDArray[np.int32]  # where a piece begins and ends in its word [2, all pieces]
+    _places: Integers  # of the texts' pieces among those [p]
+
+    @cached_property
+    def offsets(self) -> Integers:
+        """Where each piece begins and ends in its text [p, 2], in code points."""
+        begins = np.repeat(_code_points(self._found), self._counts)
+        return (begins + self._spans[:, self._places]).T.copy()
+
+
+class BatchEncoder:
+    """What the words met so far became, in arrays."""
+
+    def __init__(self, wordpiece: WordPiece) -> None:
+        """Know no word yet."""
+        self._wordpiece = wordpiece
+        self._words = Words(lowercase=wordpiece.casing.lowercase, split_cjk=wordpiece.casing.split_cjk)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._words.clear()
+        self._counts, self._firsts = np.zeros(
+            (2, 0), dtype=np.int64
+        )  # by number: a word's pieces, and the first of them
+        self._ids = np.zeros(0, dtype=np.int32)  # the pieces of one word after those of another
+        self._spans = np.zeros((2, 0), dtype=np.int32)
+
+    def encode(self, texts: Sequence[str]) -> Encodings:
+        """Returns the pieces of some texts."""
+        if self._words.is_full:
+            self._forget()
+        found = self._words.find(texts)
+        self._learn(self._words.words[len(self._counts) :])
+        counts = self._counts[found.numbers]
+        ends = np.cumsum(counts)
+        total = ends[-1] if len(ends) else 0
+        # A word's n-th piece lies n places after its first.
+        places = np.repeat(self._firsts[found.numbers] - (ends - counts), counts) + np.arange(total)
+        bounds = np.concatenate([[0], ends])[np.concatenate([[0], np.cumsum(found.counts)])]
+        return Encodings(self._ids[places], bounds, found, counts, self._spans, places)
+
+    def _learn(self, words: list[bytes]) -> None:
+        if not words:
+            return
+        pieces = self._wordpiece.pieces_of([word.decode() for word in words])
+        counts = np.array(pieces.counts)
+        firsts = len(self._ids) + np.cumsum(counts) - counts
+        spans = np.array([pieces.starts, pieces.ends], dtype=np.int32)
+        self._counts, self._firsts = np.concatenate([[self._counts, self._firsts], [counts, firsts]], axis=1)
+        self._ids = np.concatenate([self._ids, np.array(pieces.ids, dtype=np.int32)])
+        self._spans = np.concatenate([self._spans, spans], axis=1)
+
+
+def _code_points(found: Found) -> Integers:
+    """Returns where each word begins in its text [w], in code points."""
+    if not found.data.size or found.data.max() < 0x80:
+        points = np.arange(len(found.data))
+    else:
+        points = np.cumsum((found.data & 0xC0) != 0x80)
+    begins: Integers = np.repeat(points[found.begins], found.counts)
+    return points[found.starts] - begins
+
+
+# -- what `tokenize` does --------------------------------------------------------------------------------------------
+
+
+def to_tokenize(record: Record, field: str | None = None) -> tuple[Record, str | list[str]]:
+    """Returns a record and its field: its `text`, else its `words`, if none is named.
+
+    Raises `BadData` where that is neither a string nor a list of words.
+    """
+    if field is None:
+        field = "words" if record.get("text") is None else "text"
+    value = record.get(field)
+    if not isinstance(value, str) and not (isinstance(value, list) and all(isinstance(word, str) for word in value)):
+        raise BadData(field=field, found=value, expected="a string or a list of words")
+    return record, value
+
+
+def tokenized(records: Sequence[tuple[Record, str | list[str]]], wordpiece: WordPiece) -> Iterator[Record]:
+    """Yields the records with `tokens`, `ids` and `offsets` of their fields; ids and offsets are arrays.
+
+    For a list of words there is also `word_ids`, the word that each piece belongs to, and offsets count within the
+    word; a word of which nothing is left is one [UNK].
+    """
+    texts = [text for _, value in records for text in ([value] if isinstance(value, str) else value)]
+    encodings = wordpiece.encode_all(texts)
+    begin = 0
+    for record, value in records:
+        end = begin + (1 if isinstance(value, str) else len(value))
+        bounds = encodings.bounds[begin : end + 1]
+        ids, offsets = encodings.ids[bounds[0] : bounds[-1]], encodings.offsets[bounds[0] : bounds[-1]]
+        word_ids = {}
+        if not isinstance(value, str):
+            counts = np.diff(bounds)
+            if (lost := np.flatnonzero(counts == 0)).size:
+                places = bounds[lost] - bounds[0]
+                ids = np.insert(ids, places, wordpiece.unk)
+                offsets = np.insert(offsets, places, [(0, len(value[word])) for word in lost], axis=0)
+            word_ids = {"word_ids": np.repeat(np.arange(len(value)), np.maximum(counts, 1))}
+        tokens = [wordpiece.pieces[index] for index in ids.tolist()]
+        yield record | {"tokens": tokens, "ids": ids, "offsets": offsets} | word_ids
+        begin = end

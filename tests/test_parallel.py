@@ -1,0 +1,177 @@
+"""Worker processes: the same results in the same order, whatever they are and however they end."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from program import Result, environment
+
+from bertcli.errors import BadData, BertcliError
+from bertcli.lines import Source
+from bertcli.parallel import ALONE, ordered
+from bertcli.records import Anything
+from bertcli.stream import Reader, Record, Stage, joined, loads
+
+MANY = 5 * ALONE
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("count", [0, 1, ALONE, ALONE + 1, MANY])
+def test_results_come_in_order(workers: int, count: int) -> None:
+    def slow_at_first(item: int) -> int:
+        time.sleep(0.02 / (1 + item))
+        return item * item
+
+    assert list(ordered(slow_at_first, range(count), workers)) == [item * item for item in range(count)]
+
+
+def test_the_work_is_shared_once_there_is_much() -> None:
+    def whose(_: int) -> int:
+        time.sleep(0.01)
+        return os.getpid()
+
+    processes = list(ordered(whose, range(MANY), 2))
+    assert set(processes[:ALONE]) == {os.getpid()}
+    assert len(set(processes[ALONE:]) - {os.getpid()}) == 2
+
+
+def test_large_items_and_results_do_not_block_each_other() -> None:
+    items = [bytes([index % 256]) * (1 << 22) for index in range(ALONE + 8)]
+    assert list(ordered(lambda item: item * 2, items, 2)) == [item * 2 for item in items]
+
+
+def test_a_pause_hands_on_all_results_first() -> None:
+    seen: list[int] = []
+
+    def items() -> Iterator[int | None]:
+        for item in range(MANY):
+            yield item
+            if item % 3 == 2:
+                yield None
+                assert seen == list(range(item + 1))
+
+    for result in ordered(lambda item: item, items(), 2):
+        seen.append(result)
+    assert seen == list(range(MANY))
+
+
+def test_an_error_comes_in_its_place() -> None:
+    def refuse(item: int) -> int:
+        if item == MANY - 3:
+            raise BadData("no", file="f", line=item, field="x", found=1, expected="2")
+        return item
+
+    seen: list[int] = []
+    with pytest.raises(BadData, match=f"f:{MANY - 3}: field 'x': no; found 1, expected 2"):
+        seen.extend(ordered(refuse, range(MANY), 2))
+    assert seen == list(range(MANY - 3))
+
+
+def test_a_killed_process_is_told_not_waited_for() -> None:
+    def die(item: int) -> int:
+        if item == MANY - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return item
+
+    with pytest.raises(BertcliError, match=r"a worker process died \(exit status -9\)"):
+        list(ordered(die, range(MANY), 2))
+
+
+# -- batches of lines ------------------------------------------------------------------------------------------------
+
+
+def upper(record: Record, index: int) -> Record:
+    if record.get("bad"):
+        raise BadData(field="bad", found=record["bad"], expected="nothing")
+    return record | {"index": index}
+
+
+STAGE = Stage(Anything, each=upper, whole=list)
+
+
+def source(data: bytes, name: str = "in") -> Source:
+    return Source(io.BytesIO(data), name)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.sampled_from([b"{}", b"", b"  ", b'{"bad": 1}', b"nonsense", b'{"a": [1]}']), max_size=40),
+    st.integers(1, 60),
+)
+def test_batches_make_what_one_by_one_makes(lines: list[bytes], size: int) -> None:
+    data = b"\n".join(lines)
+    reader = Reader([source(data), source(data, "again")], Anything, on_error="skip")
+    made = [STAGE(batch) for batch in reader.batches(size) if batch]
+    filled = [line for line in lines * 2 if line.strip()]
+    good = [index for index, line in enumerate(filled) if line in (b"{}", b'{"a": [1]}')]
+    assert [record["index"] for result, *_ in made for record in result] == good
+    one_by_one = Reader([source(data), source(data, "again")], Anything, on_error="skip")
+    assert len(list(one_by_one.map(lambda record: upper(record, 0)))) == len(good)
+    assert [fault for _, skipped, _ in made for fault in skipped] == one_by_one.skipped
+
+
+def test_what_came_before_a_bad_line_is_not_lost() -> None:
+    reader = Reader([source(b'{"a": 1}\n\n{"bad": 2}\n{"a": 3}\n')], Anything)
+    made = [STAGE(batch) for batch in reader.batches() if batch]
+    assert [result for result, *_ in made] == [[{"a": 1, "index": 0}]]
+    assert str(made[0].fault) == "in:3: field 'bad': found 2, expected nothing"
+
+
+def test_joined_records_are_lines() -> None:
+    assert list(map(loads, joined([{"a": 1}, {"b": "\n"}]).splitlines())) == [{"a": 1}, {"b": "\n"}]
+    assert joined([]) == b""
+
+
+# -- as processes ----------------------------------------------------------------------------------------------------
+
+PIECES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##b\n##a\n.\n"
+
+
+@pytest.fixture
+def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A text of many batches, with a vocabulary beside it."""
+    (tmp_path / "vocab.txt").write_text(PIECES)
+    path = tmp_path / "long.txt"
+    line = "a ab ba bab a b a ab b abba b " * 3
+    path.write_text("".join(f"{line}b{index}.\n" + "\n" * (index % 5 == 0) for index in range(50_000)))
+    return path
+
+
+@pytest.mark.parametrize("command", ["tokenize long.txt", "read text long.txt | bertcli pairs"])
+def test_output_is_the_same_for_any_workers(long: Path, shell: Callable[..., Result], command: str) -> None:
+    one, two = (shell(f"bertcli {command} --workers {count} --quiet --plain | sha256sum") for count in (1, 2))
+    assert one.status == two.status == 0
+    assert one.out == two.out != b""
+
+
+def test_workers_do_not_outlive_their_command(long: Path) -> None:
+    command = [sys.executable, "-m", "bertcli", "tokenize", long.name, "--workers", "2", "--plain", "--quiet"]
+    process = subprocess.Popen(command, cwd=long.parent, env=environment(), stdout=subprocess.PIPE)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    assert process.stdout
+    while len(workers := children.read_text().split()) < 2:
+        process.stdout.read(1 << 20)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [worker for worker in workers if Path(f"/proc/{worker}/cmdline").exists()]
+
+
+def test_a_bad_line_far_into_the_input_is_named(long: Path, shell: Callable[..., Result]) -> None:
+    lines = 'sed \'s/.*/{"text": "&"}/\' long.txt'
+    result = shell(f"({lines}; echo '{{\"text\": 1}}'; {lines}) | bertcli tokenize --workers 2 --plain --quiet | wc -l")
+    assert result.out.strip() == b"60000"
+    assert "<stdin>:60001: field 'text': found 1, expected a string" in result.err
