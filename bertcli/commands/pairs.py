@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     default=1000,
     show_default=True,
     metavar="DOCUMENTS",
-    help="How many of the last documents random segments come from.",
+    help="How many of the last documents random segments come from, as far as they make up 32 million tokens.",
 )
 @click.option("--pool", metavar="FILE", help="Documents that random segments come from, not the window.")
 @click.option("--single", is_flag=True, help="Pack sentences into segments, without pairing.")
@@ -68,26 +68,29 @@ if TYPE_CHECKING:
     show_default=True,
     help="How a text is cut into sentences.",
 )
+@options.workers
 @options.seed
 @options.vocabulary
-def command(streams: Streams, wordpiece: WordPiece, pool: str | None, split: str, seed: int, **rule: Any) -> None:
+def command(
+    streams: Streams, wordpiece: WordPiece, pool: str | None, split: str, workers: int, seed: int, **rule: Any
+) -> None:
     """Cut documents into pairs of segments for next-sentence prediction.
 
     Segment A is followed by its true continuation (is_next true) or by a passage of another document. A
     document is cut as soon as the next one has been read; the other documents are the last ones before that,
     or --pool, and never the document itself. Empty sentences and documents are skipped and counted.
     """
-    from bertcli.commands.streams import open_input
+    from itertools import chain
+
     from bertcli.records import Document
-    from bertcli.stream import Reader
-    from bertcli.text.pairs import Pairing, PairRule
+    from bertcli.stream import Stage
+    from bertcli.text.pairing import Codebook, Pairing, PairRule
     from bertcli.text.sentences import SPLITS
 
-    pairing = Pairing(wordpiece, PairRule(**rule), SPLITS[split], seed)
-    others = pairing.pool(Reader([open_input(pool)], Document)) if pool else None
-    documents = streams.reader(Document).map(pairing.encode)
-    with streams.writer() as out:
-        for record in pairing.pairs(documents, others):
-            out.write(record)
-    for line in pairing.summary.lines():
-        streams.note(line)
+    codebook = Codebook(wordpiece, SPLITS[split])
+    stage = Stage(Document, each=codebook.split, whole=codebook.documents)
+    pairing = Pairing(codebook, PairRule(**rule), seed)
+    others = [*chain(*streams.of(pool).made(stage, workers=workers))] if pool else None
+    batches = streams.made(stage, workers=workers)
+    streams.write(pairing.pairs(chain.from_iterable(batches), others))
+    streams.note("\n".join(pairing.summary.lines()))

@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,13 @@ def document(number: int, lengths: list[int]) -> list[list[Token]]:
     return [[(number, index, place) for place in range(length)] for index, length in enumerate(lengths)]
 
 
-def is_consecutive(tokens: list[Token], whole: list[Token]) -> bool:
-    start = whole.index(tokens[0])
-    return whole[start : start + len(tokens)] == tokens
+def whole(number: int, lengths: list[int]) -> Sentences[Token]:
+    return Sentences.of(document(number, lengths))
+
+
+def is_consecutive(tokens: Sequence[Token], document: list[Token]) -> bool:
+    start = document.index(tokens[0])
+    return document[start : start + len(tokens)] == tokens
 
 
 @settings(max_examples=300)
@@ -46,9 +50,10 @@ def is_consecutive(tokens: list[Token], whole: list[Token]) -> bool:
 def test_invariants(shape: list[list[int]], room: int, short: float, seed: int) -> None:
     documents = [document(number, lengths) for number, lengths in enumerate(shape)]
     flat = [list(chain.from_iterable(sentences)) for sentences in documents]
-    for number, sentences in enumerate(documents):
+    ours = list(map(Sentences.of, documents))
+    for number, sentences in enumerate(ours):
         last: Token | None = None
-        for first, second, is_next in make_pairs(sentences, documents, room, short, random.Random(seed)):
+        for first, second, is_next in make_pairs(sentences, ours, room, short, random.Random(seed)):
             assert first
             assert second
             assert len(first) + len(second) <= room
@@ -116,8 +121,9 @@ class GooglesRandom(random.Random):
 )
 def test_pairs_are_googles(shape: list[list[int]], room: int, short: float, seed: int) -> None:
     documents = [document(number, lengths) for number, lengths in enumerate(shape)]
-    for number, sentences in enumerate(documents):
-        ours = list(make_pairs(sentences, documents, room, short, random.Random(seed)))
+    wholes = list(map(Sentences.of, documents))
+    for number, sentences in enumerate(wholes):
+        ours = list(make_pairs(sentences, wholes, room, short, random.Random(seed)))
         theirs = list(google_pairs(documents, number, room, short, GooglesRandom(seed)))
         if all(is_next or second[0][0] != number for _, second, is_next in theirs):  # ten draws of A's own document
             assert ours == theirs
@@ -126,9 +132,9 @@ def test_pairs_are_googles(shape: list[list[int]], room: int, short: float, seed
 @settings(max_examples=200)
 @given(LENGTHS, st.integers(2, 60), st.sampled_from([0.0, 1.0]), st.integers(0, 999))
 def test_single_segments_hold_each_token_once(lengths: list[int], room: int, short: float, seed: int) -> None:
-    sentences = document(0, lengths)
+    sentences = whole(0, lengths)
     segments = list(pack(sentences, room, short, random.Random(seed)))
-    assert list(chain.from_iterable(segments)) == list(chain.from_iterable(sentences))
+    assert list(chain.from_iterable(segments)) == sentences.tokens
     assert all(0 < len(segment) <= room for segment in segments)
     if not short:  # a segment ends early only where the next sentence would not fit
         for segment, following in pairwise(segments):
@@ -137,21 +143,21 @@ def test_single_segments_hold_each_token_once(lengths: list[int], room: int, sho
 
 
 def test_without_another_document_every_pair_is_next() -> None:
-    sentences = document(0, [5] * 30)
+    sentences = whole(0, [5] * 30)
     pairs = list(make_pairs(sentences, [sentences], 20, 0.0, random.Random(1)))
     assert pairs
     assert all(is_next for *_, is_next in pairs)
-    assert list(make_pairs(document(0, [5]), [], 20, 0.0, random.Random(1))) == []
+    assert list(make_pairs(whole(0, [5]), [], 20, 0.0, random.Random(1))) == []
 
 
-def test_a_copy_of_the_document_is_no_other_document() -> None:
-    sentences, other = document(0, [5] * 30), document(1, [5] * 30)
-    pairs = list(make_pairs(sentences, [document(0, [5] * 30), other], 20, 0.0, random.Random(1)))
+def test_a_copy_of_the_document_is_no_other_whole() -> None:
+    sentences, other = whole(0, [5] * 30), whole(1, [5] * 30)
+    pairs = list(make_pairs(sentences, [whole(0, [5] * 30), other], 20, 0.0, random.Random(1)))
     assert {second[0][0] for _, second, is_next in pairs if not is_next} == {1}
 
 
 def test_balance_and_short_share() -> None:
-    documents = [document(number, [10] * 40) for number in range(100)]
+    documents = [whole(number, [10] * 40) for number in range(100)]
     pairs = [
         pair
         for number in range(100)
@@ -164,11 +170,13 @@ def test_balance_and_short_share() -> None:
     assert max(others.values()) < 5 * sum(others.values()) / 100
 
 
-def test_sentences_in_one_array_are_a_sequence() -> None:
-    sentences = Sentences([[1, 2], [], [3], []])
-    assert [list(sentence) for sentence in sentences] == [[1, 2], [3]]
-    assert sentences == Sentences([[1, 2], [3]])
-    assert sentences != Sentences([[1], [2, 3]])
+def test_a_document_is_its_sentences_without_the_empty_ones() -> None:
+    sentences = Sentences.of([[1, 2], [], [3], []])
+    assert (sentences.tokens, sentences.borders, len(sentences)) == ([1, 2, 3], [0, 2, 3], 2)
+    assert [sentences.between(index, index + 1) for index in range(2)] == [[1, 2], [3]]
+    assert sentences.passage(0, 2) == (0, 1)
+    assert sentences.passage(0, 3) == sentences.passage(0, 9) == (0, 2)
+    assert len(Sentences.of([[], []])) == 0
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -312,8 +320,9 @@ def test_output_begins_before_the_input_ends(pairs: Callable[..., Result], tmp_p
 
 def test_memory_does_not_grow_with_the_input(pairs: Callable[..., Result], tmp_path: Path) -> None:
     pairs([])
-    (tmp_path / "few.jsonl").write_bytes(lines(corpus(200, 20)))
-    (tmp_path / "many.jsonl").write_bytes(lines(corpus(200, 20)) * 40)
+    part = lines(corpus(200, 20))
+    (tmp_path / "few.jsonl").write_bytes(part * 36)  # a few batches
+    (tmp_path / "many.jsonl").write_bytes(part * 144)
     peaks = []
     for name in ("few.jsonl", "many.jsonl"):
         command = [sys.executable, "-m", "bertcli", "pairs", name, "--window", "20", "--quiet"]

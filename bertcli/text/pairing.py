@@ -1,0 +1,207 @@
+"""The pairs of a stream of documents, of which no more is held than a window.
+
+Inside, a token is a code: its id, or ~id where it goes on with a word or is special, so that word borders travel with
+the ids at four bytes a token.
+"""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from bertcli.errors import many
+from bertcli.records import Record, as_text, key, randomness
+from bertcli.text import sentences
+from bertcli.text.pairs import Sentences, make_pairs, pack
+from bertcli.text.wordpiece import WordPiece
+
+Codes = Sequence[int]
+Split = tuple[str, str, list[str | list[str]]]  # a document's name, key and sentences
+
+WINDOW_TOKENS = 1 << 25  # that a window holds at most: 128 MB
+
+
+@dataclass(frozen=True)
+class PairRule:
+    """How documents are cut; lengths in tokens, [CLS] and [SEP] included."""
+
+    max_length: int = 128
+    short: float = 0.1
+    copies: int = 1
+    window: int = 1000
+    single: bool = False
+
+
+# -- documents to codes ----------------------------------------------------------------------------------------------
+
+
+class Document(NamedTuple):
+    """A document as codes; `name` is its id as a string, `key` what its randomness depends on."""
+
+    name: str
+    key: str
+    sentences: Sentences[int]
+    empty: int  # sentences left out
+
+
+class Codebook:
+    """Turns documents into codes, and codes into pieces."""
+
+    def __init__(self, wordpiece: WordPiece, split: sentences.Split) -> None:
+        """Take the vocabulary, and how a text is cut into sentences."""
+        self._wordpiece, self._split = wordpiece, split
+        ids = np.arange(len(wordpiece.pieces), dtype=np.int32)
+        goes_on = np.array([piece.startswith("##") for piece in wordpiece.pieces])
+        self._codes = np.where(goes_on, ~ids, ids)
+        # A negative index counts from the end: the one list finds the pieces of ids and of ~ids.
+        self._pieces = wordpiece.pieces + wordpiece.pieces[::-1]
+
+    def split(self, record: Record, index: int) -> Split:
+        """Returns a document's name, key and sentences; `index` is its place in the stream."""
+        identity, found = record.get("id"), record.get("sentences")
+        name = str(index) if identity is None else as_text(identity)
+        return name, key(record, index), [*self._split(record["text"])] if found is None else found
+
+    def documents(self, split: Sequence[Split]) -> list[Document]:
+        """Returns documents as codes, all their sentences tokenised together."""
+        texts = [sentence for _, _, found in split for sentence in found if isinstance(sentence, str)]
+        encodings = self._wordpiece.encode_all(texts)
+        codes = array("i", self._codes[encodings.ids].tobytes())
+        encoded = (codes[start:end] for start, end in pairwise(encodings.bounds.tolist()))
+        documents = []
+        for name, identity, found in split:
+            parts = [next(encoded) if isinstance(each, str) else self._of_words(each) for each in found]
+            tokens = array("i")
+            for part in parts:
+                tokens += part
+            document = Sentences(tokens, sorted({0, *accumulate(map(len, parts))}))
+            documents.append(Document(name, identity, document, len(found) - len(document)))
+        return documents
+
+    def _of_words(self, sentence: list[str]) -> array[int]:
+        words = self._wordpiece.encode_words(word for word in sentence if word and not word.isspace())
+        return array("i", [index if place == 0 else ~index for word in words for place, index in enumerate(word)])
+
+    def record(self, first: Codes, second: Codes | None = None, is_next: bool | None = None) -> Record:
+        """Returns a pair, or a segment, of codes as a record without its id."""
+        cls, sep = ~self._wordpiece.cls, ~self._wordpiece.sep
+        parts: list[Codes] = [[cls], first, [sep]] if second is None else [[cls], first, [sep], second, [sep]]
+        codes = np.concatenate(parts)
+        pair = {} if second is None else {"segment_b": len(first) + 2, "is_next": is_next}
+        tokens = [self._pieces[code] for code in codes.tolist()]
+        return {"tokens": tokens, **pair, "word_starts": np.flatnonzero(codes >= 0).tolist()}
+
+
+# -- over a stream ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Summary:
+    """What was read and made, for people."""
+
+    documents: int = 0
+    sentences: int = 0
+    empty_documents: int = 0
+    empty_sentences: int = 0
+    pairs: int = 0
+    next_pairs: int = 0
+    single: bool = False
+    lone: bool = False
+
+    def __str__(self) -> str:
+        """Returns one line of counts."""
+        ratio = self.sentences / self.documents if self.documents else 0
+        made = many(self.pairs, "segment" if self.single else "pair")
+        balance = "" if self.single else f", {self.share:.0%} is_next"
+        empty = f"{many(self.empty_documents, 'empty document')} and {many(self.empty_sentences, 'empty sentence')}"
+        return f"{many(self.documents, 'document')}, {ratio:.1f} sentences a document, {made}{balance}; {empty} skipped"
+
+    @property
+    def share(self) -> float:
+        """The share of the pairs that are is_next."""
+        return self.next_pairs / self.pairs if self.pairs else 0
+
+    def lines(self) -> list[str]:
+        """Returns what to tell people: the counts, and what looks wrong with the pairs, if anything."""
+        warning = self._warning()
+        return [str(self), warning] if warning else [str(self)]
+
+    def _warning(self) -> str | None:
+        if self.single or not self.pairs or 0.4 <= self.share <= 0.6:
+            return None
+        if self.lone:
+            return "warning: a lone document has no other to take a random segment from: every pair is is_next"
+        cause = "documents of few sentences?" if self.share < 0.4 else "do the documents repeat?"
+        return f"warning: {self.share:.0%} of the pairs are is_next, not 40-60% ({cause})"
+
+
+class Pairing:
+    """Makes the pairs of a stream of documents."""
+
+    def __init__(self, codebook: Codebook, rule: PairRule, seed: int) -> None:
+        """Read nothing yet."""
+        self._codebook, self._rule, self._seed = codebook, rule, seed
+        self.summary = Summary(single=rule.single)
+
+    def pairs(self, documents: Iterable[Document], pool: Sequence[Document] | None = None) -> Iterator[Record]:
+        """Yields the pairs of the documents in order, those of a document once the next one has been read.
+
+        Random segments come from the pool, else from the last `window` documents besides the pair's own.
+        """
+        others = [document.sentences for document in pool or () if document.sentences]
+        window: deque[Sentences[int]] = deque()
+        tokens = 0
+        waiting: Document | None = None
+        for document in filter(self._counted, documents):
+            if pool is not None:
+                yield from self._records(document, others)
+                continue
+            window.append(document.sentences)
+            tokens += len(document.sentences.tokens)
+            while len(window) > 2 and (len(window) > self._rule.window + 1 or tokens > WINDOW_TOKENS):
+                tokens -= len(window.popleft().tokens)
+            if waiting is not None:
+                before = list(window)
+                del before[-2]  # the document itself
+                yield from self._records(waiting, before)
+            waiting = document
+        if waiting is not None:
+            self.summary.lone = self.summary.documents == 1
+            yield from self._records(waiting, list(window)[:-1])
+
+    def _counted(self, document: Document) -> bool:
+        """Returns whether there is anything in a document."""
+        self.summary.empty_sentences += document.empty
+        self.summary.sentences += len(document.sentences)
+        self.summary.documents += len(document.sentences) > 0
+        self.summary.empty_documents += len(document.sentences) == 0
+        return len(document.sentences) > 0
+
+    def _records(self, document: Document, others: Sequence[Sentences[int]]) -> Iterator[Record]:
+        number = 0
+        for copy in range(self._rule.copies):
+            rng = randomness(self._seed, copy, document.key)
+            for record in self._once(document.sentences, others, rng):
+                yield {"id": f"{document.name}-{number}", **record}
+                number += 1
+
+    def _once(
+        self, sentences: Sentences[int], others: Sequence[Sentences[int]], rng: random.Random
+    ) -> Iterator[Record]:
+        length, short = self._rule.max_length, self._rule.short
+        if self._rule.single:
+            for segment in pack(sentences, length - 2, short, rng):
+                self.summary.pairs += 1
+                yield self._codebook.record(segment)
+            return
+        for first, second, is_next in make_pairs(sentences, others, length - 3, short, rng):
+            self.summary.pairs += 1
+            self.summary.next_pairs += is_next
+            yield self._codebook.record(first, second, is_next)
