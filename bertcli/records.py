@@ -98,7 +98,8 @@ class Anything:
 
 
 def _is_list_of(kind: type) -> Callable[[Any], bool]:
-    return lambda value: type(value) is list and all(type(item) is kind for item in value)
+    kinds = {kind}
+    return lambda value: type(value) is list and kinds.issuperset(map(type, value))
 
 
 def _is_sentences(value: Any) -> bool:
@@ -142,10 +143,13 @@ def checker(schema: type) -> Callable[[Record], None]:
     return check
 
 
+_canonical = json.JSONEncoder(sort_keys=True).encode
+
+
 def key(record: Record, index: int) -> str:
     """Returns what a record's randomness depends on: its id, or its index in the stream where it has none."""
     identity = record.get("id")
-    return f"#{index}" if identity is None else json.dumps(identity, sort_keys=True)
+    return f"#{index}" if identity is None else _canonical(identity)
 
 
 def as_text(identity: Any) -> str:

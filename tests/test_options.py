@@ -24,6 +24,8 @@ def home(house: Path, tmp_path: Path) -> Path:
         (["mask", "pairs.jsonl.zst", "--fates", "nan,nan,nan"], "three percentages"),
         (["mask", "pairs.jsonl.zst", "--fates", "80,10"], "three percentages"),
         (["mask", "pairs.jsonl.zst", "--rate", "nan"], "not a finite number"),
+        (["mask", "pairs.jsonl.zst", "--bernoulli", "--ngram", 2], "--bernoulli and --ngram"),
+        ([*TRAIN, "--bernoulli", "--ngram", 2], "--bernoulli and --ngram"),
         (["pairs", "docs.jsonl", "--short", "nan"], "not a finite number"),
         (["pairs", "-", "--pool", "-"], "stdin is asked for twice"),
         ([*TRAIN, "--lr", "inf"], "not a finite number"),

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
             "bertcli pairs docs.jsonl | bertcli mask --whole-word --fates 100,0,0 --copies 2 --plain",
             "Whole words, always as [MASK], and each pair twice with other masks.",
         ),
+        (
+            "bertcli mask pairs.jsonl.zst --whole-word --ngram 3 --max-masks 20 > train.jsonl.zst",
+            "Spans of up to three words, at most 20 tokens a sequence.",
+        ),
     ],
 )
 @options.inputs("PAIRS")
@@ -37,20 +41,25 @@ if TYPE_CHECKING:
     help="How many times each pair is written, with other masks; from the second on #1, #2, … follow the id.",
 )
 @options.seed
+@options.workers
 @options.pieces
-def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int, seed: int) -> None:
+def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int, seed: int, workers: int) -> None:
     """Hide tokens of pairs for the masked language model.
 
-    The number of hidden tokens is exact: --rate of a sequence's tokens, rounded, [CLS] and [SEP] counted but
-    never hidden. A record's masks depend on --seed and its id alone (on its place in the stream where it has
-    no id), so that they stay the same under split and shuf.
+    The number of hidden tokens is exact: --rate of a sequence's tokens, rounded, at least 1 and at most --max-masks,
+    [CLS] and [SEP] counted but never hidden. Whole words fill it as far as they fit; a span is cut short at [SEP], at
+    what is hidden already, and where the number is full. With --bernoulli the number varies, and may be 0. A record's
+    masks depend on --seed and its id alone (on its place in the stream where it has no id), so that they stay the same
+    under split and shuf.
     """
     from bertcli.records import Pair
-    from bertcli.text.mask import Masking
+    from bertcli.stream import Stage
+    from bertcli.text.mask import Counts, Masking
 
-    masking = Masking(wordpiece, rule, copies=copies, seed=seed)
+    masking, counts = Masking(wordpiece, rule, copies=copies, seed=seed), Counts()
+    stage = Stage(Pair, each=masking.lines, whole=masking.batch)
     with streams.writer() as out:
-        for records in streams.reader(Pair).map(masking.masked):
-            for record in records:
-                out.write(record)
-    streams.note(str(masking))
+        for lines, counted in streams.made(stage, workers=workers):
+            out.write_lines(lines)
+            counts += counted
+    streams.note(str(counts))

@@ -18,7 +18,7 @@ from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
 from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
 from bertcli.tasks.task import Batch, Example, array, finite, packed, sequence
-from bertcli.text.mask import Masking, MaskRule, groups, mask, replacements
+from bertcli.text.mask import Masker, Masking, MaskRule
 from bertcli.text.wordpiece import WordPiece
 
 OBJECTIVES = {"mlm+nsp": "BertForPreTraining", "mlm": "BertForMaskedLM"}
@@ -47,11 +47,7 @@ class Pretraining:
         self.seed, self.top_k, self.training = seed, top_k, training
         self.architecture = OBJECTIVES[objective]
         self.pooler = self.has_nsp = objective == "mlm+nsp"
-        self._never = (wordpiece.cls, wordpiece.sep, wordpiece.pad)
-        self._continues = {
-            number for number, piece in enumerate(wordpiece.pieces) if piece.startswith("##")
-        }.__contains__
-        self._read = 0
+        self._read = self._completed = 0
         self.cut = 0  # nothing is cut: a sequence that is too long is an error
 
     @cached_property
@@ -59,8 +55,8 @@ class Pretraining:
         return Masking(self.wordpiece, self.rule, copies=1, seed=self.seed)
 
     @cached_property
-    def _replacements(self) -> list[int]:
-        return replacements(self.wordpiece.pieces)
+    def _masker(self) -> Masker[int]:
+        return Masker(self.rule, self.wordpiece.pieces, range(len(self.wordpiece.pieces)))
 
     # -- encode
 
@@ -147,10 +143,9 @@ class Pretraining:
         """Returns the example with its own masks, or with fresh ones where it came without."""
         if not len(example["key"]):
             return example
-        ids, starts = example["ids"].tolist(), example["word_starts"].tolist() or None
+        ids, starts = example["ids"].tolist(), example["word_starts"].tolist()
         rng = randomness(self.seed, epoch, example["key"].tobytes().decode())
-        places = groups(ids, starts, self.rule.whole_word, never=self._never, continues=self._continues)
-        hidden, positions, originals = mask(ids, places, self.rule, rng, self.wordpiece.mask, self._replacements)
+        hidden, positions, originals = self._masker.mask(ids, starts, rng)
         return {
             **example,
             "ids": array(hidden),
@@ -163,7 +158,8 @@ class Pretraining:
         if record.get("masked_positions") is not None:
             return record
         checker(Pair)(record)
-        return self._masking.masked(record)[0]
+        index, self._completed = self._completed, self._completed + 1
+        return self._masking.masked(record, index)[0]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch with `positions` of hidden tokens among all (M,), their `ids` (M,), `random`, `sizes` (B,).

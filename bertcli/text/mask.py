@@ -1,5 +1,7 @@
 """The corruption of the masked language model (paper §3.1, Table 8), on pieces and on ids alike.
 
+A rule says how much is masked; `Masker` masks a sequence by it, and `Masking` the pairs of a stream.
+
 Randomness is handed in, and only `random()` is called on it: alone among a generator's methods, its numbers
 are the same in every version of Python.
 """
@@ -7,64 +9,106 @@ are the same in every version of Python.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from bisect import bisect
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from itertools import accumulate, chain, islice
+from typing import Generic, NamedTuple, TypeVar
 
-from bertcli.errors import BadData
+from bertcli.errors import BadData, many
 from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL
 from bertcli.records import Record, as_text, key, randomness
+from bertcli.stream import joined
 from bertcli.text.normalize import is_unused
 from bertcli.text.wordpiece import WordPiece
 
 T = TypeVar("T")
+Candidate = TypeVar("Candidate")
 
 NEVER_MASKED = (CLS, SEP, PAD)
 
 
 @dataclass(frozen=True)
 class MaskRule:
-    """How much is predicted, and what becomes of it: shares of [MASK], of the same token, of a random one."""
+    """How much is predicted, and what becomes of it: shares of [MASK], of the same token, of a random one.
+
+    Candidates are the tokens, or with `whole_word` the words. Under `bernoulli` each is chosen by itself with
+    probability `rate`, as in transformers. Else an exact number of tokens is chosen, as in Google's code, in spans of
+    1…`ngram` candidates, as in ALBERT (arXiv 1909.11942 §4.1; SpanBERT, 1907.10529 §3.1, draws its lengths otherwise).
+    """
 
     rate: float = 0.15
     fates: tuple[float, float, float] = (0.8, 0.1, 0.1)
     whole_word: bool = False
+    bernoulli: bool = False  # never together with spans
+    ngram: int = 1
+    max_masks: int | None = None  # a sequence; Google's max_predictions_per_seq
+
+    def budget(self, length: int) -> int:
+        """Returns how many of a sequence's tokens are masked at most, or exactly where candidates fill it."""
+        count = length if self.bernoulli else max(1, round(length * self.rate))
+        return count if self.max_masks is None else min(count, self.max_masks)
 
 
-def is_continuation(piece: Any) -> bool:
-    """Returns whether a piece goes on with the word of the piece before it."""
-    return isinstance(piece, str) and piece.startswith("##")
+# -- which tokens ---------------------------------------------------------------------------------------------------
 
 
-def groups(
-    tokens: Sequence[T],
-    word_starts: Collection[int] | None,
-    whole_word: bool,
-    *,
-    never: Collection[Any] = NEVER_MASKED,
-    continues: Callable[[T], bool] = is_continuation,
-) -> list[list[int]]:
-    """Returns the positions that may be masked, each alone, or with `whole_word` those of a word together.
-
-    Words begin at `word_starts` where they are given, else at each piece without `##`. For ids instead of
-    pieces, give `never` ([CLS], [SEP] and [PAD]) and `continues` as ids know them.
-    """
-    if not whole_word:
-        return [[position] for position, token in enumerate(tokens) if token not in never]
-    starts = None if word_starts is None else frozenset(word_starts)
-    words: list[list[int]] = []
-    after_special = True
-    for position, token in enumerate(tokens):
-        if token in never:
-            after_special = True
-            continue
-        goes_on = continues(token) if starts is None else position not in starts
-        if goes_on and not after_special:
-            words[-1].append(position)
+def words(places: Iterable[int], begins: Callable[[int], bool]) -> list[list[int]]:
+    """Returns ascending positions word by word; a word begins where `begins` says so, and after a gap."""
+    found: list[list[int]] = []
+    for place in places:
+        if found and found[-1][-1] == place - 1 and not begins(place):
+            found[-1].append(place)
         else:
-            words.append([position])
-        after_special = False
-    return words
+            found.append([place])
+    return found
+
+
+def shuffled(items: Iterable[T], rng: random.Random) -> Iterator[T]:
+    """Yields the items in random order, drawing only for those that are asked for."""
+    rest, draw = list(items), rng.random
+    for done in range(len(rest)):
+        pick = done + int(draw() * (len(rest) - done))
+        item, rest[pick] = rest[pick], rest[done]
+        yield item
+
+
+def fitting(words: Iterable[list[int]], budget: int) -> Iterator[list[int]]:
+    """Yields each word that what is left of the budget holds, until it is filled."""
+    for word in words:
+        if len(word) <= budget:
+            yield word
+            budget -= len(word)
+        if not budget:
+            return
+
+
+def spans(words: Sequence[list[int]], longest: int, budget: int, rng: random.Random) -> Iterator[list[int]]:
+    """Yields the positions of spans of 1…`longest` words from random places, until their tokens fill the budget.
+
+    A span's length is drawn with probability proportional to 1/length. It ends early before a word that is chosen
+    already, that [SEP] stands before, or that is over what is left of the budget; one without a word is passed over.
+    (ALBERT's code passes over whole spans that meet a chosen word, and so may fall short of the budget.)
+    """
+    weights = list(accumulate(1 / length for length in range(1, longest + 1)))
+    chosen = [False] * len(words)
+    for start in shuffled(range(len(words)), rng):
+        length = 1 + bisect(weights, rng.random() * weights[-1])
+        span: list[int] = []
+        for index, word in enumerate(words[start : start + length], start):
+            is_apart = bool(span) and word[0] > span[-1] + 1
+            if chosen[index] or is_apart or len(span) + len(word) > budget:
+                break
+            chosen[index] = True
+            span += word
+        if span:
+            yield span
+            budget -= len(span)
+        if not budget:
+            return
+
+
+# -- a sequence -----------------------------------------------------------------------------------------------------
 
 
 def replacements(pieces: Sequence[str]) -> list[int]:
@@ -78,50 +122,101 @@ def replacements(pieces: Sequence[str]) -> list[int]:
     return ids
 
 
-def mask(
-    tokens: Sequence[T],
-    groups: Sequence[Sequence[int]],
-    rule: MaskRule,
-    rng: random.Random,
-    mask_token: T,
-    candidates: Sequence[T],
-) -> tuple[list[T], list[int], list[T]]:
-    """Returns the corrupted tokens, the masked positions in ascending order, and the originals there.
+class Masked(NamedTuple, Generic[T]):
+    """A corrupted sequence, its masked positions in ascending order, and the originals there."""
 
-    Exactly max(1, round(length · rate)) tokens are masked, [CLS] and [SEP] counted in the length, as far as
-    there are groups to fill that; a whole word over what is left is passed over. The fate is drawn for each
-    token. Pieces and their ids give the same draws. Source: paper §A.1, Google's
-    `create_masked_lm_predictions`.
-    """
-    positions = sorted(_chosen(groups, max(1, round(len(tokens) * rule.rate)), rng))
-    corrupted = list(tokens)
-    masked, same, _ = rule.fates
-    for position in positions:
-        fate = rng.random()
-        if fate < masked:
-            corrupted[position] = mask_token
-        elif fate >= masked + same:
-            corrupted[position] = candidates[int(rng.random() * len(candidates))]
-    return corrupted, positions, [tokens[position] for position in positions]
+    tokens: list[T]
+    positions: list[int]
+    originals: list[T]
 
 
-def _chosen(groups: Sequence[Sequence[int]], budget: int, rng: random.Random) -> list[int]:
-    chosen: list[int] = []
-    for group in _shuffled(groups, rng):
-        if len(chosen) + len(group) <= budget:
-            chosen += group
-        if len(chosen) == budget:
-            break
-    return chosen
+class Masker(Generic[T]):
+    """Masks sequences by a rule: of pieces or of their ids, which the same random numbers mask alike."""
+
+    def __init__(self, rule: MaskRule, pieces: Sequence[str], names: Sequence[T]) -> None:
+        """Take the vocabulary, and what stands for its pieces in the sequences: themselves, or their ids."""
+        named = dict(zip(pieces, names, strict=True))
+        self._rule, self._mask = rule, named[MASK]
+        self._is_maskable = {name: piece not in NEVER_MASKED for piece, name in zip(pieces, names, strict=True)}
+        self._goes_on = frozenset(name for piece, name in zip(pieces, names, strict=True) if piece.startswith("##"))
+        self._replacements = [names[index] for index in replacements(pieces)]
+
+    def mask(self, tokens: Sequence[T], word_starts: Collection[int] | None, rng: random.Random) -> Masked[T]:
+        """Returns the sequence as the model is to see it, and what it is to find.
+
+        Exactly max(1, round(length · rate)) tokens are masked, [CLS] and [SEP] counted in the length, but no more than
+        `max_masks`, and as far as there are candidates to fill that; a whole word over what is left is passed over.
+        Under `bernoulli` it may be any number, and of more than `max_masks` a random choice stays. Words begin at
+        `word_starts` where they are given, else at each piece without `##`. The fate is drawn for each token.
+        Raises `BadData` naming a token that the vocabulary lacks. Source: paper §A.1, Google's
+        `create_masked_lm_predictions`.
+        """
+        positions = sorted(self._positions(tokens, word_starts, rng))
+        corrupted = list(tokens)
+        masked, same, _ = self._rule.fates
+        for position in positions:
+            fate = rng.random()
+            if fate < masked:
+                corrupted[position] = self._mask
+            elif fate >= masked + same:
+                corrupted[position] = self._replacements[int(rng.random() * len(self._replacements))]
+        return Masked(corrupted, positions, [tokens[position] for position in positions])
+
+    def _positions(self, tokens: Sequence[T], word_starts: Collection[int] | None, rng: random.Random) -> Iterable[int]:
+        rule, budget = self._rule, self._rule.budget(len(tokens))
+        places = self._maskable(tokens)
+        if not rule.whole_word and rule.ngram == 1:
+            return islice(shuffled(self._drawn(places, rng), rng), budget)
+        candidates = self._words(tokens, places, word_starts) if rule.whole_word else [[place] for place in places]
+        if rule.ngram > 1:
+            return chain.from_iterable(spans(candidates, rule.ngram, budget, rng))
+        return chain.from_iterable(fitting(shuffled(self._drawn(candidates, rng), rng), budget))
+
+    def _maskable(self, tokens: Sequence[T]) -> list[int]:
+        try:
+            return [place for place, token in enumerate(tokens) if self._is_maskable[token]]
+        except KeyError as error:
+            expected = "a piece of the vocabulary"
+            raise BadData(field="tokens", found=error.args[0], expected=expected) from None
+
+    def _words(self, tokens: Sequence[T], places: list[int], word_starts: Collection[int] | None) -> list[list[int]]:
+        if word_starts:
+            return words(places, frozenset(word_starts).__contains__)
+        return words(places, lambda place: tokens[place] not in self._goes_on)
+
+    def _drawn(self, candidates: list[Candidate], rng: random.Random) -> list[Candidate]:
+        """Returns under `bernoulli` the candidates that are chosen, else all."""
+        if not self._rule.bernoulli:
+            return candidates
+        return [candidate for candidate in candidates if rng.random() < self._rule.rate]
 
 
-def _shuffled(items: Sequence[T], rng: random.Random) -> Iterator[T]:
-    """Yields the items in random order, drawing only for those that are asked for."""
-    rest = list(items)
-    for done in range(len(rest)):
-        pick = done + int(rng.random() * (len(rest) - done))
-        rest[done], rest[pick] = rest[pick], rest[done]
-        yield rest[done]
+# -- a stream -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Counts:
+    """What was masked; the counts of several workers can be added up."""
+
+    records: int = 0
+    unmasked: int = 0  # of them, records without any masked token
+    tokens: int = 0
+    masked: int = 0
+    borderless: int = 0  # pairs whose words had to be told by their ##
+
+    def __add__(self, other: Counts) -> Counts:
+        """Returns the counts of both together."""
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    def __str__(self) -> str:
+        """Returns one line for people."""
+        share = self.masked / self.tokens if self.tokens else 0
+        done = f"{many(self.records, 'record')}, {self.masked} of {many(self.tokens, 'token')} masked ({share:.1%})"
+        if self.unmasked:
+            done += f"; {many(self.unmasked, 'record')} without a masked token"
+        if self.borderless:
+            done += f"; {many(self.borderless, 'pair')} without word_starts: words end where no ## follows"
+        return done
 
 
 class Masking:
@@ -129,37 +224,38 @@ class Masking:
 
     def __init__(self, wordpiece: WordPiece, rule: MaskRule, *, copies: int, seed: int) -> None:
         """Take the vocabulary that the pairs' pieces must be of."""
-        self._wordpiece, self._rule, self._copies, self._seed = wordpiece, rule, copies, seed
-        self._candidates = [wordpiece.pieces[index] for index in replacements(wordpiece.pieces)]
-        self._read = self._tokens = self._masked = self._made = self._borderless = 0
+        self._whole_word, self._copies, self._seed = rule.whole_word, copies, seed
+        self._masker = Masker(rule, wordpiece.pieces, wordpiece.pieces)
+        self._counts = Counts()
 
-    def masked(self, record: Record) -> list[Record]:
-        """Returns the masked copies of a pair.
+    def masked(self, record: Record, index: int) -> list[Record]:
+        """Returns the masked copies of a pair; `index`, its place in the stream, counts where it has no id.
 
         The first has the pair's id and the masks it would have alone; copy n has `#n` after its id, if there is
         one. Raises `BadData` where the pair is masked already or holds a piece that the vocabulary lacks.
         """
-        index, self._read = self._read, self._read + 1
-        tokens = record["tokens"]
         if (found := record.get("masked_positions")) is not None:
             raise BadData(field="masked_positions", found=found, expected="a pair that is not masked yet")
-        self._wordpiece.ids_of(tokens)
-        self._borderless += self._rule.whole_word and record.get("word_starts") is None
-        words = groups(tokens, record.get("word_starts"), self._rule.whole_word)
-        return [self._copy(record, copy, key(record, index), words) for copy in range(self._copies)]
+        name = key(record, index)
+        copies = [self._copy(record, copy, name) for copy in range(self._copies)]
+        self._counts.borderless += self._whole_word and record.get("word_starts") is None
+        return copies
 
-    def _copy(self, record: Record, copy: int, name: str, words: list[list[int]]) -> Record:
+    def _copy(self, record: Record, copy: int, name: str) -> Record:
         rng = randomness(self._seed, copy, name)
-        tokens, positions, originals = mask(record["tokens"], words, self._rule, rng, MASK, self._candidates)
-        self._made += 1
-        self._tokens += len(tokens)
-        self._masked += len(positions)
+        tokens, positions, originals = self._masker.mask(record["tokens"], record.get("word_starts"), rng)
+        self._counts.records += 1
+        self._counts.unmasked += not positions
+        self._counts.tokens += len(tokens)
+        self._counts.masked += len(positions)
         renamed = {"id": f"{as_text(record['id'])}#{copy}"} if copy and record.get("id") is not None else {}
         return record | renamed | {"tokens": tokens, "masked_positions": positions, "masked_tokens": originals}
 
-    def __str__(self) -> str:
-        """Returns what was done, as one line."""
-        share = self._masked / self._tokens if self._tokens else 0
-        borders = f"; {self._borderless} pairs without word_starts: words end where no ## follows"
-        done = f"{self._made} records, {self._masked} of {self._tokens} tokens masked ({share:.1%})"
-        return done + borders if self._borderless else done
+    def lines(self, record: Record, index: int) -> bytes:
+        """Returns the masked copies of a pair as lines."""
+        return joined(self.masked(record, index))
+
+    def batch(self, lines: Iterable[bytes]) -> tuple[bytes, Counts]:
+        """Returns lines together, and what was done since the batch before."""
+        counts, self._counts = self._counts, Counts()
+        return b"".join(lines), counts

@@ -140,6 +140,9 @@ def test_other_objectives_sizes_and_masks_are_refused_on_resume(bertcli: Callabl
         "objective": ["--objective", "mlm"],
         "rate": ["--rate", 0.3],
         "whole_word": ["--whole-word"],
+        "bernoulli": ["--bernoulli"],
+        "ngram": ["--ngram", 3],
+        "max_masks": ["--max-masks", 20],
         "num_hidden_layers": ["--num-layers", 2],
         "lr": ["--lr", 2e-3],
     }

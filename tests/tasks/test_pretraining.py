@@ -25,7 +25,13 @@ from bertcli.weights.safetensors import load, open_folder
 
 WORDPIECE = models.wordpiece()
 PAIRS = models.pairs(20)
-RULES = [MaskRule(), MaskRule(rate=0.4, fates=(0.2, 0.3, 0.5)), MaskRule(rate=0.3, whole_word=True)]
+RULES = [
+    MaskRule(),
+    MaskRule(rate=0.4, fates=(0.2, 0.3, 0.5)),
+    MaskRule(rate=0.3, whole_word=True),
+    MaskRule(rate=0.3, bernoulli=True, max_masks=4),
+    MaskRule(rate=0.5, ngram=3, whole_word=True),
+]
 
 
 def masked_by_training(task: Pretraining, records: list[dict[str, Any]], epoch: int) -> list[dict[str, Any]]:
@@ -47,7 +53,7 @@ def test_an_epochs_masks_are_those_of_the_copy_that_mask_writes(rule: MaskRule, 
     for record in records[::2]:
         record["word_starts"] = [1, 2, 4, *range(record["segment_b"], len(record["tokens"]) - 1, 2)]
     masking = Masking(WORDPIECE, rule, copies=3, seed=7)
-    copies = [masking.masked(record) for record in records]
+    copies = [masking.masked(record, index) for index, record in enumerate(records)]
     epochs = []
     for epoch in range(3):
         # A task of its own, as a run has: what it read before must not count.
@@ -218,6 +224,29 @@ def test_the_command(bertcli: Callable[..., Result], model: Path) -> None:
     assert long.status == 65
     assert "<stdin>:2: " in long.err
     assert "72 tokens are more than the model's 64" in long.err
+
+
+def test_sequences_without_masks_go_all_the_way(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in models.PIECES))
+    (tmp_path / "pairs.jsonl").write_bytes(models.lines(models.pairs(30)))
+    rule = ["--bernoulli", "--rate", 0.01]
+    masked = bertcli("mask", "pairs.jsonl", *rule, "--plain")
+    (tmp_path / "masked.jsonl").write_bytes(masked.out)
+    hidden = sum(len(record["masked_tokens"]) for record in masked.records)
+    assert 0 < hidden < 10
+    small = ["--num-layers", 1, "--hidden-size", 16, "--num-heads", 2, "--batch-size", 2, "--steps", 20]
+    for name, options in (("masked.jsonl", []), ("pairs.jsonl", rule)):  # most batches have nothing to find
+        trained = bertcli("pretrain", name, "-o", name[:5], *options, *small, "--dev", name)
+        assert trained.status == 0, trained.err
+        assert trained.records[0]["dev"]["masked"] == hidden
+        predicted = bertcli("predict", "masked.jsonl", "-m", name[:5], "--max-tokens", 40)
+        (scores,) = bertcli("score", "pretraining", stdin=predicted.out).records
+        assert scores == pytest.approx(trained.records[0]["dev"], rel=1e-5)
+    bare = models.lines([record for record in masked.records if not record["masked_tokens"]])
+    predicted = bertcli("predict", "-m", "pairs", stdin=bare)
+    assert {tuple(record["details"]) for record in predicted.records} == {("is_next_probability",)}
+    (scores,) = bertcli("score", "pretraining", stdin=predicted.out).records
+    assert set(scores) == {"nsp_accuracy", "masked", "pairs", "total"}
 
 
 @torch.no_grad()
