@@ -17,7 +17,12 @@ complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l plain -d 'Write pl
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
-complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l size -d 'Pieces at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l size -d 'Pieces at most, all counted' -x
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l alphabet -d 'Pieces of one character at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l min-count -d 'How often a pair of pieces must come to be joined, and a piece of several characters to stay' -x
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l special -d 'Ids of [PAD] [UNK] [CLS] [SEP] [MASK]: 0-4, or 0 and 100-103 with [unusedN] between' -x -a 'first google'
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l extend -d 'Add to a vocabulary, whose ids stay' -r
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l workers -d 'Processes that share the work; the output is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
@@ -34,6 +39,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l quiet -s q -d '
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l field -d 'The field to tokenize, a string or a list of words' -r
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l workers -d 'Processes that share the work; the output is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -s v -l vocab -d 'The vocabulary, a piece a line' -r
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
@@ -45,10 +51,11 @@ complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l on-error -d 'What 
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l max-length -d 'Tokens per sequence, [CLS] and [SEP] included' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l short -d 'Share of the documents that are cut into shorter pairs, of a random length' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l copies -d 'How many times each document is cut, at random anew' -x
-complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l window -d 'How many of the last documents random segments come from' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l window -d 'How many of the last documents random segments come from, as far as they make up 32 million tokens' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l pool -d 'Documents that random segments come from, not the window' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l single -d 'Pack sentences into segments, without pairing'
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l split -d 'How a text is cut into sentences' -x -a 'lines rules sentencex'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l workers -d 'Processes that share the work; the output is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -s v -l vocab -d 'The vocabulary, a piece a line' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
@@ -61,8 +68,12 @@ complete -c bertcli -n '__fish_seen_subcommand_from mask' -l on-error -d 'What a
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l rate -d 'Share of the tokens to predict' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l whole-word -d 'Mask all pieces of a word together'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l bernoulli -d 'Choose each token, or word, by itself with probability --rate, not an exact number of them'
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l ngram -d 'Mask spans of up to so many tokens, or words: length n with probability proportional to 1/n' -x
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l max-masks -d 'Tokens to predict a sequence, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l copies -d 'How many times each pair is written, with other masks; from the second on #1, #2, … follow the id' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l seed -d 'Where all randomness comes from: one input and one seed give one output' -x
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l workers -d 'Processes that share the work; the output is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -s v -l vocab -d 'The vocabulary, a piece a line' -r
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
@@ -82,6 +93,9 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-length -d '
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l rate -d 'Share of the tokens to predict' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l whole-word -d 'Mask all pieces of a word together'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l bernoulli -d 'Choose each token, or word, by itself with probability --rate, not an exact number of them'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l ngram -d 'Mask spans of up to so many tokens, or words: length n with probability proportional to 1/n' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-masks -d 'Tokens to predict a sequence, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dev -d 'Pairs to score the model on, with each checkpoint and at the end' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l steps -d 'Optimizer steps over which the rate falls' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l stop-at -d 'Stop after this step; --resume goes on' -x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ from bertcli.commands import options
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
+    from bertcli.text.wordpiece import WordPiece
 
 
 @options.command(
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     kind=options.Kind.LEARNS,
     reads="Plain text, or documents.",
     writes=(
-        "The vocabulary, plain, a piece a line: [PAD] [UNK] [CLS] [SEP] [MASK], the alphabet, then longer "
-        "pieces, those of the most frequent pairs first."
+        "The vocabulary, plain, a piece a line: [PAD] [UNK] [CLS] [SEP] [MASK], the alphabet, then longer pieces, "
+        "those of the most frequent pairs first; with --extend the old pieces, then the new ones."
     ),
     examples=[
         ("bertcli vocab corpus.txt --size 500 > pieces.txt", "Learn 500 pieces from a text, lower-cased."),
@@ -26,25 +28,79 @@ if TYPE_CHECKING:
             "bertcli vocab docs.jsonl --size 500 --cased > cased.txt",
             "Learn from documents and keep the case.",
         ),
+        ("bertcli vocab corpus.txt --extend model --size 400 > extended.txt", "Add words of a domain to a model's."),
     ],
 )
 @options.inputs("TEXT", text=True)
-@click.option("--size", type=options.Integer(7), default=30000, show_default=True, help="Pieces at most.")
+@click.option("--size", type=options.Integer(7), default=30000, show_default=True, help="Pieces at most, all counted.")
+@click.option(
+    "--alphabet",
+    "characters",
+    metavar="PIECES",
+    type=options.Integer(1),
+    help="Pieces of one character at most.  [default: a quarter of all, or 200]",
+)
+@click.option(
+    "--min-count",
+    type=options.Integer(1),
+    default=2,
+    show_default=True,
+    help="How often a pair of pieces must come to be joined, and a piece of several characters to stay.",
+)
+@click.option(
+    "--special",
+    type=click.Choice(["first", "google"]),
+    help="Ids of [PAD] [UNK] [CLS] [SEP] [MASK]: 0-4, or 0 and 100-103 with [unusedN] between.  [default: first]",
+)
+@click.option("--extend", metavar="OLD", type=click.Path(path_type=Path), help="Add to a vocabulary, whose ids stay.")
+@options.workers
 @options.casing
-def command(streams: Streams, size: int, **switches: Any) -> None:
+def command(
+    streams: Streams,
+    size: int,
+    characters: int | None,
+    min_count: int,
+    special: str | None,
+    extend: Path | None,
+    workers: int,
+    **switches: Any,
+) -> None:
     """Learn a WordPiece vocabulary from text.
 
-    The same text gives the same vocabulary, whatever the order of its lines. Letters are lower-cased and lose
-    their accents, unless over 1% of them are Hangul: then accents stay. The alphabet takes at most half of
-    the vocabulary, or 200 pieces of a small one; the rarest characters beyond that become [UNK]. Words of
-    over 100 characters are left out and counted. A pair of pieces that occurs only once is not joined, so that
-    a small text gives fewer pieces.
+    The same text gives the same vocabulary, whatever the order of its lines. Letters are lower-cased and lose their
+    accents, unless over 1% of them are Hangul: then accents stay. Each character is a piece, and with ## another
+    one where it stands inside words, the most frequent first, up to --alphabet; words with rarer characters become
+    [UNK]. Longer pieces that come less often than --min-count are left out, so that a small text gives fewer pieces.
+    Words of over 100 characters teach nothing, and are counted.
+
+    With --extend, OLD is a vocabulary or a folder with one: characters that it lacks are added, then pieces that go on
+    from how it cuts the text, each of them used there. Its casing is the default.
     """
     from bertcli.records import Document
-    from bertcli.text.vocab import texts, train
+    from bertcli.stream import Stage
+    from bertcli.text.counts import BATCH, WordCounter, texts
+    from bertcli.text.vocab import train
 
-    records = streams.reader(Document, text=True)
-    pieces, summary = train((text for record in records for text in texts(record)), size, **switches)
+    old = opened(streams, extend, special, switches) if extend else None
+    counter = WordCounter(split_cjk=old.casing.split_cjk if old else switches["split_cjk"] is not False)
+    counts = streams.made(Stage(Document, texts, counter.count, BATCH), text=True, workers=workers)
+    rule = {"special": special or "first", "min_count": min_count, "characters": characters, "old": old, **switches}
+    pieces, summary = train(counts, size, **rule)
     streams.write_plain("".join(f"{piece}\n" for piece in pieces).encode())
     streams.report_skipped()
     streams.note(str(summary))
+
+
+def opened(streams: Streams, path: Path, special: str | None, switches: dict[str, Any]) -> WordPiece:
+    """Returns the vocabulary to extend, and says on stderr what its casing is."""
+    from bertcli.errors import UsageError
+    from bertcli.folder import vocabulary_file
+    from bertcli.text.wordpiece import WordPiece
+
+    if special:
+        raise UsageError("--special and --extend: the ids of the old vocabulary stay")
+    if path.is_dir():
+        path = vocabulary_file(path)
+    wordpiece, origin = WordPiece.open(path, **switches)
+    streams.note(f"{path}: {wordpiece.casing} ({origin})")
+    return wordpiece

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 
 import numpy as np
@@ -11,9 +11,9 @@ import numpy as np
 from bertcli.folder import Casing
 from bertcli.records import Record
 from bertcli.text.normalize import splitter
-from bertcli.text.words import Words
+from bertcli.text.words import Words, portions
 
-TOGETHER = 1 << 20  # characters that are looked at together
+BATCH = 1 << 22  # bytes that are counted together, so that the counts are few beside the words
 LONGEST_WORD = 100  # code points; a longer word is [UNK] to the tokenizer, and counted by its beginning
 
 
@@ -35,7 +35,7 @@ class WordCounter:
     def count(self, documents: Iterable[list[str]]) -> Counter[str]:
         """Returns how often each word comes in some documents."""
         totals = np.zeros(0, dtype=np.int64)
-        for together in _portions(chain.from_iterable(documents)):
+        for together in portions(chain.from_iterable(documents)):
             numbers = self._words.find(together).numbers
             counts = np.bincount(numbers, minlength=len(self._words.words))
             counts[: len(totals)] += totals
@@ -47,15 +47,3 @@ class WordCounter:
         if self._words.is_full:
             self._words.clear()
         return words
-
-
-def _portions(texts: Iterable[str]) -> Iterator[list[str]]:
-    portion: list[str] = []
-    size = 0
-    for text in texts:
-        portion.append(text)
-        size += len(text)
-        if size > TOGETHER:
-            yield portion
-            portion, size = [], 0
-    yield portion

@@ -23,9 +23,6 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 # (There are more of each: they come as parts of other words, and `tokenizers` finds them.)
 BLANKS, MARKS, IDEOGRAPHS = " \t\n\r", string.punctuation, "\u4e00-\u9fff"
 
-# The words of printable ASCII.
-ASCII_WORD = re.compile(rf"[A-Za-z0-9]+|[{re.escape(MARKS)}]")
-
 
 def is_unused(piece: str) -> bool:
     """Returns whether a piece is a placeholder of Google's vocabularies, `[unused0]` and so on."""
@@ -58,7 +55,7 @@ def splitter(casing: Casing) -> Callable[[str], list[str]]:
 
     def split(run: str) -> list[str]:
         if run.isascii() and run.isprintable():
-            return ASCII_WORD.findall(run.lower() if casing.lowercase else run)
+            return [run.lower() if casing.lowercase else run]
         return [word for word, _ in cut(normalize(run))]
 
     return split

@@ -21,6 +21,7 @@ from bertcli.records import Record, as_text, key, randomness
 from bertcli.text import sentences
 from bertcli.text.pairs import Sentences, make_pairs, pack
 from bertcli.text.wordpiece import WordPiece
+from bertcli.text.words import portions
 
 Codes = Sequence[int]
 Split = tuple[str, str, list[str | list[str]]]  # a document's name, key and sentences
@@ -70,11 +71,8 @@ class Codebook:
         return name, key(record, index), [*self._split(record["text"])] if found is None else found
 
     def documents(self, split: Sequence[Split]) -> list[Document]:
-        """Returns documents as codes, all their sentences tokenised together."""
-        texts = [sentence for _, _, found in split for sentence in found if isinstance(sentence, str)]
-        encodings = self._wordpiece.encode_all(texts)
-        codes = array("i", self._codes[encodings.ids].tobytes())
-        encoded = (codes[start:end] for start, end in pairwise(encodings.bounds.tolist()))
+        """Returns documents as codes, their sentences tokenised many at once."""
+        encoded = self._of_texts(each for _, _, found in split for each in found if isinstance(each, str))
         documents = []
         for name, identity, found in split:
             parts = [next(encoded) if isinstance(each, str) else self._of_words(each) for each in found]
@@ -84,6 +82,12 @@ class Codebook:
             document = Sentences(tokens, sorted({0, *accumulate(map(len, parts))}))
             documents.append(Document(name, identity, document, len(found) - len(document)))
         return documents
+
+    def _of_texts(self, texts: Iterable[str]) -> Iterator[array[int]]:
+        for together in portions(texts):
+            encodings = self._wordpiece.encode_all(together)
+            codes = array("i", self._codes[encodings.ids].tobytes())
+            yield from (codes[start:end] for start, end in pairwise(encodings.bounds.tolist()))
 
     def _of_words(self, sentence: list[str]) -> array[int]:
         words = self._wordpiece.encode_words(word for word in sentence if word and not word.isspace())

@@ -1,73 +1,53 @@
 """A WordPiece vocabulary learned from text, the same for any order of the lines.
 
-The most frequent pair of neighbouring symbols becomes one symbol, again and again; equal counts are decided
-by the symbols themselves. Memory grows with the distinct words, never with the text.
+More pieces are made than there is room for, by merging pairs of pieces (`merges.py`), and those stay that the words,
+cut by greedy longest match, use most. (Many a piece is only a step on the way to longer ones, and hardly used itself.)
+Equal counts are decided by the pieces themselves. Memory grows with the distinct words, never with the text.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice
+from typing import Any
 
-from bertcli.errors import BadData
-from bertcli.folder import SPECIAL, Casing
-from bertcli.records import Record
+import numpy as np
+
+from bertcli.errors import BadData, UsageError
+from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL, UNK, Casing
+from bertcli.text.counts import LONGEST_WORD
+from bertcli.text.merges import Merges, cut_words
 from bertcli.text.normalize import splitter
-from bertcli.text.wordpiece import WordPiece, spaced
+from bertcli.text.wordpiece import WordPiece
 
-LONGEST_WORD = 100  # code points; a longer word is [UNK] to the tokenizer, so it teaches nothing
-LEAST = 2  # a pair seen only once is not worth a piece
-ALPHABET_SHARE = 0.5  # of the vocabulary at most, so that Chinese characters leave room for words,
-ALPHABET_LEAST = 200  # but room for letters goes before
+ALPHABET = 4  # what the room for pieces is divided by to give that for characters, so that they leave some for words
+LETTERS = 200  # characters that have room in any case
+SPARE = 5  # a fifth more pieces are made than there is room for
 HANGUL_SHARE = 0.01  # of the letters, from which on accents are not stripped: that would take syllables apart
-DISTINCT_CHUNKS = 1 << 20  # held before they are counted as words
 
 HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7af\ud7b0-\ud7ff]")
 
-Pair = tuple[str, str]
+# The pieces that a vocabulary begins with, by the names of --special; Google's uncased one has these.
+LAYOUTS = {
+    "first": list(SPECIAL),
+    "google": [PAD, *(f"[unused{number}]" for number in range(99)), UNK, CLS, SEP, MASK],
+}
 
 
-# -- counting words ------------------------------------------------------------------------------------------
-
-
-def texts(record: Record) -> Iterator[str]:
-    """Yields the texts of a document: its text, or its sentences, or the words that these are given as."""
-    if record.get("sentences") is None:
-        yield record["text"]
-        return
-    for sentence in record["sentences"]:
-        yield from [sentence] if isinstance(sentence, str) else sentence
-
-
-def count_words(texts: Iterable[str], casing: Casing) -> Counter[str]:
-    """Returns how often each word comes, cut from the texts by BERT's rules."""
-    words: Counter[str] = Counter()
-    chunks: Counter[str] = Counter()
-    split = splitter(casing)
-    for text in texts:
-        chunks.update(spaced(text).split(" "))
-        if len(chunks) > DISTINCT_CHUNKS:
-            _add_words(words, chunks, split)
-            chunks.clear()
-    _add_words(words, chunks, split)
-    return words
+# -- words -----------------------------------------------------------------------------------------------------------
 
 
 def recount(words: Mapping[str, int], casing: Casing) -> Counter[str]:
-    """Returns the counts of the words under a different casing."""
+    """Returns the counts of the words under a stricter casing."""
     recounted: Counter[str] = Counter()
-    _add_words(recounted, words, splitter(casing))
+    split = splitter(casing)
+    for word, count in words.items():
+        for part in split(word):
+            recounted[part] += count
     return recounted
-
-
-def _add_words(words: Counter[str], chunks: Mapping[str, int], split: Callable[[str], list[str]]) -> None:
-    for chunk, count in chunks.items():
-        for word in split(chunk):
-            words[word] += count
 
 
 def is_hangul(words: Mapping[str, int]) -> bool:
@@ -80,109 +60,83 @@ def is_hangul(words: Mapping[str, int]) -> bool:
 # -- learning pieces -----------------------------------------------------------------------------------------
 
 
-def alphabet(words: Mapping[str, int], limit: int) -> list[str]:
-    """Returns the pieces of one character: the most frequent characters that fit into `limit` pieces.
+def check_room(size: int, start: Sequence[str]) -> None:
+    """Raise `UsageError` where a vocabulary's size leaves no room for pieces after those that it begins with."""
+    if size <= len(start):
+        raise UsageError(f"--size {size} counts all pieces, and there are {len(start)} to begin with")
 
-    A character seen inside a word takes two, itself and with `##`.
+
+def alphabet(words: Mapping[str, int], limit: int, known: Set[str] = frozenset()) -> list[str]:
+    """Returns the `limit` pieces of one character that the words need most, of those that are not known.
+
+    A character is a piece, and with `##` another one where it is seen inside words; each is needed as often as it is
+    seen there, the first perhaps never.
     """
-    counts: Counter[str] = Counter()
-    inside: set[str] = set()
+    first: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
     for word, count in words.items():
-        for character in word:
-            counts[character] += count
-        inside.update(word[1:])
-    pieces: list[str] = []
-    for character in sorted(counts, key=lambda character: (-counts[character], character)):
-        own = [character, f"##{character}"] if character in inside else [character]
-        if len(pieces) + len(own) > limit:
-            break
-        pieces += own
-    return sorted(pieces, key=lambda piece: (piece.startswith("##") and piece != "##", piece))
+        first[word[0]] += count
+        for character in word[1:]:
+            inside[character] += count
+    counts = {**dict.fromkeys(inside, 0), **first, **{f"##{character}": count for character, count in inside.items()}}
+    needed = sorted(counts.keys() - known, key=lambda piece: (-counts[piece], piece))[:limit]
+    return sorted(needed, key=lambda piece: (len(piece), piece))
 
 
-class Merges:
-    """The words as symbols, and the counts of neighbouring pairs, kept up to date from merge to merge."""
+def learn(
+    words: Mapping[str, int],
+    size: int,
+    start: Sequence[str] = SPECIAL,
+    *,
+    min_count: int = 2,
+    characters: int | None = None,
+) -> list[str]:
+    """Returns at most `size` pieces: those that it starts with, the alphabet, then longer ones in the order of merges.
 
-    def __init__(self, words: Mapping[str, int], known: set[str]) -> None:
-        """Cut the words into characters; words with unknown ones are left out."""
-        self._counts: Counter[Pair] = Counter()
-        self._where: defaultdict[Pair, set[int]] = defaultdict(set)
-        self._words: list[tuple[str, ...]] = []
-        self._times: list[int] = []
-        for word, times in words.items():
-            symbols = (word[0], *(f"##{character}" for character in word[1:]))
-            if len(symbols) > 1 and known.issuperset(symbols):
-                self._words.append(symbols)
-                self._times.append(times)
-                self._add(len(self._words) - 1, symbols)
-        # Entries may be out of date: what counts is checked when one comes up.
-        self._heap = [(-count, pair) for pair, count in self._counts.items()]
-        heapq.heapify(self._heap)
-
-    def _add(self, index: int, symbols: tuple[str, ...]) -> None:
-        for pair in pairwise(symbols):
-            self._counts[pair] += self._times[index]
-            self._where[pair].add(index)
-
-    def __iter__(self) -> Iterator[str]:
-        """Yields the new symbol of each merge, the most frequent pair's first."""
-        while self._heap:
-            negative, pair = heapq.heappop(self._heap)
-            count = self._counts[pair]
-            if count < LEAST:
-                continue
-            if count != -negative:
-                heapq.heappush(self._heap, (-count, pair))
-                continue
-            yield self._merge(pair)
-
-    def _merge(self, pair: Pair) -> str:
-        merged = pair[0] + pair[1].removeprefix("##")
-        grown: set[Pair] = set()
-        for index in self._where.pop(pair):
-            old = self._words[index]
-            new = _joined(old, pair, merged)
-            if len(new) == len(old):
-                continue
-            for gone in pairwise(old):
-                self._counts[gone] -= self._times[index]
-            self._words[index] = new
-            self._add(index, new)
-            grown.update(neighbours for neighbours in pairwise(new) if merged in neighbours)
-        for neighbours in grown:
-            heapq.heappush(self._heap, (-self._counts[neighbours], neighbours))
-        return merged
-
-
-def _joined(symbols: tuple[str, ...], pair: Pair, merged: str) -> tuple[str, ...]:
-    joined: list[str] = []
-    position = 0
-    while position < len(symbols):
-        if symbols[position : position + 2] == pair:
-            joined.append(merged)
-            position += 2
-        else:
-            joined.append(symbols[position])
-            position += 1
-    return tuple(joined)
-
-
-def learn(words: Mapping[str, int], size: int) -> list[str]:
-    """Returns at most `size` pieces: the special tokens, the alphabet, then merges in their order.
-
-    Fewer come back where the text has no more pairs that occur twice. Raises `BadData` where there is no
-    word.
+    `characters` is how many pieces the alphabet has at most. No pair seen less often than `min_count` is joined, and no
+    longer piece stays that is used less often; so fewer come back of a small text. Raises `BadData` where there is no
+    word, `UsageError` where there is no room.
     """
+    check_room(size, start)
     words = {word: count for word, count in words.items() if len(word) <= LONGEST_WORD}
     if not words:
         raise BadData("no word in the input to learn pieces from")
-    room = size - len(SPECIAL)
-    limit = min(room, max(ALPHABET_LEAST, int(room * ALPHABET_SHARE)))
-    pieces = dict.fromkeys([*SPECIAL, *alphabet(words, limit)])
-    merges = iter(Merges(words, set(pieces)))
-    while len(pieces) < size and (merged := next(merges, None)) is not None:
-        pieces[merged] = None
-    return list(pieces)
+    room = size - len(start)
+    fixed = [*start, *alphabet(words, min(room, characters or max(LETTERS, room // ALPHABET)), set(start))]
+    room = size - len(fixed)
+    merges = iter(Merges(cut_words(words, fixed), min_count))
+    return fixed + most_used(words, fixed, merges, room, min_count)
+
+
+def most_used(words: Mapping[str, int], fixed: list[str], merges: Iterator[str], room: int, least: int) -> list[str]:
+    """Returns as many pieces of the merges as there is room for, in their order: those that words use most.
+
+    Each is used `least` times or more when beside the fixed ones there are no others than those returned.
+    """
+    made = list(islice(merges, room + room // SPARE))
+    uses = cut_words(words, fixed + made).uses()
+    ranked = sorted(made, key=lambda piece: -uses[piece])
+    while True:
+        chosen = set(ranked[:room])
+        staying = [piece for piece in made if piece in chosen]
+        uses = cut_words(words, fixed + staying).uses()
+        idle = {piece for piece in staying if uses[piece] < least}
+        if not idle:
+            return staying
+        ranked = [piece for piece in ranked if piece not in idle]
+        more = list(islice(merges, max(0, room - len(ranked))))
+        made += more
+        ranked += more
+
+
+def extend(words: Mapping[str, int], size: int, old: Sequence[str], **rule: Any) -> list[str]:
+    """Returns the old pieces, then new ones of a domain as `learn` finds them, less the characters not used by then.
+
+    Merges go on from the words as the old pieces cut them. Takes and raises what `learn` does.
+    """
+    pieces = learn(words, size, old, **rule)
+    uses = cut_words(words, pieces).uses()
+    return [*old, *(piece for piece in pieces[len(old) :] if uses[piece])]
 
 
 # -- the whole -----------------------------------------------------------------------------------------------
@@ -190,57 +144,81 @@ def learn(words: Mapping[str, int], size: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a vocabulary was learned from and how well it covers that, in running words."""
+    """What a vocabulary was learned from and how well it covers that, in running words; shares are of 1."""
 
     words: int
     distinct: int
     pieces: int
-    unknown: float
     pieces_a_word: float
+    unknown: float
+    unknown_characters: float
     too_long: int
     casing: Casing
+    is_taken_apart: bool  # Hangul, by stripping accents
 
     def __str__(self) -> str:
         """Returns one line."""
+        warning = "; Hangul syllables are taken apart (--no-strip-accents keeps them)" if self.is_taken_apart else ""
         return (
-            f"{self.words} words, {self.distinct} distinct, {self.casing}: {self.pieces} pieces, "
-            f"{self.unknown:.2%} of the words [UNK], {self.pieces_a_word:.2f} pieces a word; "
-            f"{self.too_long} words of over {LONGEST_WORD} characters skipped"
+            f"{_many(self.words, 'word')}, {self.distinct} distinct, {self.casing}: {_many(self.pieces, 'piece')}, "
+            f"{self.pieces_a_word:.2f} pieces a word, {self.unknown:.2%} of the words and "
+            f"{self.unknown_characters:.2%} of the characters [UNK]; "
+            f"{_many(self.too_long, 'word')} of over {LONGEST_WORD} characters skipped{warning}"
         )
 
 
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def train(
-    texts: Iterable[str],
+    counts: Iterable[Mapping[str, int]],
     size: int,
     *,
+    special: str = "first",
+    old: WordPiece | None = None,
+    min_count: int = 2,
+    characters: int | None = None,
     cased: bool | None = None,
     strip_accents: bool | None = None,
     split_cjk: bool | None = None,
 ) -> tuple[list[str], Summary]:
-    """Returns the vocabulary of some texts and what was found in them.
+    """Returns the vocabulary of texts, given as counts of their words, and what was found in them.
 
-    Default: lower case; accents stripped with it, unless over a hundredth of the letters are Hangul; Chinese
-    characters split. Raises `BadData` where there is no word.
+    The words have their case and accents, and were counted with the same `split_cjk`. Default: lower case; accents
+    stripped with it, unless over a hundredth of the letters are Hangul; Chinese characters split. A vocabulary that
+    extends an old one takes its casing instead. Raises `BadData` where there is no word, `UsageError` where there is no
+    room beside the old pieces or the special ones.
     """
-    split_cjk = split_cjk is not False
-    words = count_words(texts, Casing(lowercase=False, strip_accents=False, split_cjk=split_cjk))
-    lowercase = not cased
+    start = old.pieces if old else LAYOUTS[special]
+    check_room(size, start)
+    split_cjk = old.casing.split_cjk if old else split_cjk is not False
+    words: Counter[str] = Counter()
+    for each in counts:
+        words.update(each)
+    has_hangul = is_hangul(words)
     if strip_accents is None:
-        strip_accents = lowercase and not is_hangul(words)
-    casing = Casing(lowercase, strip_accents, split_cjk)
+        strip_accents = not cased and not has_hangul
+    casing = old.casing if old else Casing(not cased, strip_accents, split_cjk)
     words = recount(words, casing)
-    pieces = learn(words, size)
-    return pieces, summarize(words, pieces, casing)
+    pieces = (extend if old else learn)(words, size, start, min_count=min_count, characters=characters)
+    return pieces, summarize(words, pieces, casing, is_taken_apart=casing.strip_accents and has_hangul)
 
 
-def summarize(words: Mapping[str, int], pieces: list[str], casing: Casing) -> Summary:
+def summarize(words: Mapping[str, int], pieces: list[str], casing: Casing, *, is_taken_apart: bool = False) -> Summary:
     """Returns the figures of a vocabulary on the words that it was learned from."""
-    wordpiece = WordPiece(pieces, casing)
-    total = sum(words.values())
-    lengths = unknown = 0
-    for word, count in words.items():
-        ids = wordpiece.cut(word)
-        lengths += count * len(ids)
-        unknown += count * (ids == (wordpiece.unk,))
-    too_long = sum(count for word, count in words.items() if len(word) > LONGEST_WORD)
-    return Summary(total, len(words), len(pieces), unknown / total, lengths / total, too_long, casing)
+    cut = cut_words(words, pieces)
+    sizes = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
+    times, total = cut.times, int(cut.times.sum())
+    is_unknown = cut.ids[cut.begins] == cut.unk
+    return Summary(
+        words=total,
+        distinct=len(words),
+        pieces=len(pieces),
+        pieces_a_word=float(times @ cut.lengths) / total,
+        unknown=float(times @ is_unknown) / total,
+        unknown_characters=float((times * sizes) @ is_unknown) / float(times @ sizes),
+        too_long=int(times @ (sizes > LONGEST_WORD)),
+        casing=casing,
+        is_taken_apart=is_taken_apart,
+    )

@@ -199,8 +199,3 @@ class _Memory(dict[str, tuple[list[int], list[tuple[int, int]]]]):
 
 def _is_plain(word: str) -> bool:
     return word.isascii() and word.isprintable()
-
-
-def spaced(text: str) -> str:
-    """Returns the text with line ends and tabs as spaces, which they are to BERT: the chunks become small."""
-    return text.replace("\n", " ").replace("\t", " ").replace("\r", " ")

@@ -11,7 +11,7 @@ Texts lie in one buffer as UTF-8, which numpy looks at whole. Shapes: n bytes, w
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ AS_IT_IS = bytes.maketrans(b"\0", b"\1")
 LOWER_CASE = AS_IT_IS.lower()
 
 REMEMBERED = 1 << 19  # words: about 100 MB
+TOGETHER = 1 << 20  # characters
 KEY = 16  # bytes, as two integers; a longer word is looked up by itself
 FILLED = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 SALTS = np.frombuffer(os.urandom(16), dtype=np.uint64) | np.uint64(1)  # no text can be made so that its words collide
@@ -173,3 +174,17 @@ class Words:
 def _hash(keys: Keys) -> Keys:
     hashes: Keys = keys[0] * SALTS[0] + keys[1] * SALTS[1]
     return hashes
+
+
+def portions(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yields texts in lists that are large enough to be looked at together, and small enough for the memory."""
+    portion: list[str] = []
+    size = 0
+    for text in texts:
+        portion.append(text)
+        size += len(text)
+        if size > TOGETHER:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

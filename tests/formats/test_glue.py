@@ -13,8 +13,8 @@ from program import Result
 
 from bertcli.errors import BadData
 from bertcli.formats import reader
-from bertcli.records import Classification, checker
 from bertcli.lines import Lines, Source
+from bertcli.records import Classification, checker
 
 
 def rows(name: str, data: str, **options: str) -> list[dict[str, object]]:

@@ -1,13 +1,14 @@
-"""Vocabularies: the same for any order of the same text, and whole for every loader."""
+"""Vocabularies: the same for any order of the same text, all of it used, and whole for every loader."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
-from itertools import pairwise, product
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -15,29 +16,45 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program import Result
 from tokenizers import BertWordPieceTokenizer
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from bertcli.errors import BadData
+from bertcli.errors import BadData, UsageError
 from bertcli.folder import SPECIAL, Casing
-from bertcli.text import vocab
+from bertcli.text.counts import WordCounter
+from bertcli.text.merges import Merges, cut_words
 from bertcli.text.normalize import first_changed
-from bertcli.text.vocab import alphabet, count_words, learn, train
+from bertcli.text.vocab import Summary, alphabet, extend, learn, recount, train
+from bertcli.text.wordpiece import WordPiece
 
 ALICE = "Alice was beginning to get very tired of sitting by her sister on the bank, and of having nothing to do\n"
-WORD_COUNTS = st.dictionaries(st.text("abc", min_size=1, max_size=8), st.integers(1, 20), min_size=1, max_size=12)
 
 
-def slow_learn(words: Mapping[str, int], size: int) -> list[str]:
-    """The definition: count all pairs anew for every merge."""
-    pieces = [*SPECIAL, *alphabet(words, size - len(SPECIAL))]
-    cut = {word: [word[0], *(f"##{letter}" for letter in word[1:])] for word in words}
-    cut = {word: symbols for word, symbols in cut.items() if set(symbols) <= set(pieces)}
-    while len(pieces) < size:
+# -- the definition ------------------------------------------------------------------------------------------
+
+
+def slow_cut(word: str, pieces: Iterable[str]) -> list[str]:
+    cut: list[str] = []
+    while word:
+        prefix = "##" if cut else ""
+        fits = [piece for piece in pieces if len(piece) > len(prefix) and (prefix + word).startswith(piece)]
+        if not fits:
+            return ["[UNK]"]
+        cut.append(max(fits, key=len))
+        word = (prefix + word)[len(cut[-1]) :]
+    return cut
+
+
+def slow_merges(words: Mapping[str, int], pieces: list[str], least: int) -> Iterator[str]:
+    """Count all pairs anew for every merge."""
+    cut = {word: slow_cut(word, pieces) for word in words}
+    while True:
         counts: Counter[tuple[str, str]] = Counter()
         for word, symbols in cut.items():
             for pair in pairwise(symbols):
                 counts[pair] += words[word]
-        if not counts or max(counts.values()) < 2:
-            break
+        if not counts or max(counts.values()) < least:
+            return
         best = min(counts, key=lambda pair: (-counts[pair], pair))
         merged = best[0] + best[1].removeprefix("##")
         for symbols in cut.values():
@@ -46,21 +63,74 @@ def slow_learn(words: Mapping[str, int], size: int) -> list[str]:
                 if (symbols[place], symbols[place + 1]) == best:
                     symbols[place : place + 2] = [merged]
                 place += 1
-        if merged not in pieces:
-            pieces.append(merged)
-    return pieces
+        assert merged not in pieces, "made twice"
+        pieces = [*pieces, merged]
+        yield merged
+
+
+def slow_uses(words: Mapping[str, int], pieces: Iterable[str]) -> Counter[str]:
+    uses: Counter[str] = Counter()
+    for word, count in words.items():
+        for piece in slow_cut(word, pieces):
+            uses[piece] += count
+    return uses
+
+
+def slow_learn(words: Mapping[str, int], size: int, start: Sequence[str] = SPECIAL, least: int = 2) -> list[str]:
+    fixed = [*start, *alphabet(words, size - len(start), set(start))]
+    room = size - len(fixed)
+    merges = slow_merges(words, fixed, least)
+    made = list(islice(merges, room * 6 // 5))
+    uses = slow_uses(words, fixed + made)
+    ranked = sorted(made, key=lambda piece: -uses[piece])
+    while True:
+        uses = slow_uses(words, fixed + ranked[:room])
+        idle = [piece for piece in ranked[:room] if uses[piece] < least]
+        if not idle:
+            return fixed + [piece for piece in made if piece in ranked[:room]]
+        ranked = [piece for piece in ranked if piece not in idle]
+        more = list(islice(merges, max(0, room - len(ranked))))
+        made += more
+        ranked += more
+
+
+WORDS = st.text("abc", min_size=1, max_size=8) | st.text("a", min_size=1, max_size=20)
+WORD_COUNTS = st.dictionaries(WORDS, st.integers(1, 20), min_size=1, max_size=12)
+SIZES, LEASTS = st.integers(12, 60), st.integers(1, 30)
 
 
 @settings(max_examples=300)
-@given(WORD_COUNTS, st.integers(12, 60))
-def test_merges_are_those_of_the_definition(words: dict[str, int], size: int) -> None:
-    assert learn(words, size) == slow_learn(words, size)
+@given(WORD_COUNTS, SIZES, LEASTS)
+def test_pieces_are_those_of_the_definition(words: dict[str, int], size: int, least: int) -> None:
+    assert learn(words, size, min_count=least) == slow_learn(words, size, least=least)
 
 
-@given(WORD_COUNTS, st.integers(12, 60), st.randoms(use_true_random=False))
+@settings(max_examples=300)
+@given(WORD_COUNTS, WORD_COUNTS, SIZES, st.integers(1, 20), LEASTS)
+def test_an_extension_is_that_of_the_definition(
+    before: dict[str, int], words: dict[str, int], size: int, more: int, least: int
+) -> None:
+    old = learn(before, size)
+    extended = extend(words, len(old) + more, old, min_count=least)
+    learned = slow_learn(words, len(old) + more, old, least)
+    uses = slow_uses(words, learned)
+    assert extended == old + [piece for piece in learned[len(old) :] if uses[piece]]
+    assert all(uses[piece] >= (least if len(piece.removeprefix("##")) > 1 else 1) for piece in extended[len(old) :])
+
+
+@settings(max_examples=300)
+@given(WORD_COUNTS, st.lists(st.text("abc", min_size=2, max_size=4)), LEASTS)
+def test_merges_go_on_from_any_pieces(words: dict[str, int], known: list[str], least: int) -> None:
+    pieces = [*SPECIAL, *"abc", "##a", "##b", "##c", *known, *(f"##{piece}" for piece in known)]
+    assert list(Merges(cut_words(words, pieces), least)) == list(slow_merges(words, pieces, least))
+
+
+@given(WORD_COUNTS, SIZES, st.randoms(use_true_random=False))
 def test_order_does_not_matter(words: dict[str, int], size: int, rng: random.Random) -> None:
     shuffled = dict(rng.sample(sorted(words.items()), len(words)))
     assert learn(shuffled, size) == learn(words, size)
+    old = [*SPECIAL, "a", "##b", "##bb"]
+    assert extend(shuffled, size, old) == extend(words, size, old)
 
 
 def test_hash_seed_and_order_of_lines_do_not_matter(shared: Path, shell: Callable[..., Result]) -> None:
@@ -77,31 +147,26 @@ def test_hash_seed_and_order_of_lines_do_not_matter(shared: Path, shell: Callabl
     assert runs[0].out.decode().startswith("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
 
 
-def test_folding_chunks_into_words_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [ALICE, "Caf\u00e9\tna\u00efve\nALICE's \u4e2d\u6587 \u2260 a\u0301", *ALICE.split()]
-    whole = count_words(texts, Casing(True, True))
-    monkeypatch.setattr(vocab, "DISTINCT_CHUNKS", 2)
-    assert count_words(texts, Casing(True, True)) == whole
-
-
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))), st.booleans(), st.booleans())
 def test_words_are_those_of_the_peer(texts: list[str], lowercase: bool, strip: bool) -> None:
     """Words are counted with their case and accents first: nothing is lost when these go later."""
-    from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import BertPreTokenizer
-
     normalizer = BertNormalizer(lowercase=lowercase, strip_accents=strip)
     expected: Counter[str] = Counter()
     for text in texts:
         expected.update(word for word, _ in BertPreTokenizer().pre_tokenize_str(normalizer.normalize_str(text)))
-    cased = count_words(texts, Casing(False, False))
-    assert vocab.recount(cased, Casing(lowercase, strip)) == expected
+    cased = WordCounter(split_cjk=True).count([texts])
+    assert recount(cased, Casing(lowercase, strip)) == expected
+
+
+def trained(texts: Iterable[str], size: int, **options: Any) -> tuple[list[str], Summary]:
+    counter = WordCounter(split_cjk=True)
+    return train((counter.count([[text]]) for text in texts), size, **options)
 
 
 def test_pieces_are_unique_and_stay_themselves() -> None:
     text = ALICE * 3 + "\u00c5ngstr\u00f6m \u0130stanbul \u4e2d\u6587 stra\u00dfe 3.14 ## [MASK] \U0001f600\n" * 3
     for cased in (False, True):
-        pieces, summary = train([text], 300, cased=cased)
+        pieces, summary = trained([text], 300, cased=cased)
         assert len(set(pieces)) == len(pieces) <= 300
         assert first_changed(pieces, summary.casing) is None
         assert tuple(pieces[:5]) == SPECIAL
@@ -110,36 +175,91 @@ def test_pieces_are_unique_and_stay_themselves() -> None:
 
 def test_accents_stay_where_the_text_is_korean() -> None:
     korean = "\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc774\ub2e4"
-    assert train([korean], 100)[1].casing == Casing(True, False)
-    assert train([ALICE * 20 + korean], 100)[1].casing == Casing(True, True)
-    assert train([korean], 100, strip_accents=True)[1].casing == Casing(True, True)
-    assert train([ALICE], 100, cased=True)[1].casing == Casing(False, False)
-    assert "##\uad6d" in train([korean], 100)[0]
+    assert trained([korean], 100)[1].casing == Casing(True, False)
+    assert trained([ALICE * 20 + korean], 100)[1].casing == Casing(True, True)
+    assert trained([korean], 100, strip_accents=True)[1].casing == Casing(True, True)
+    assert trained([ALICE], 100, cased=True)[1].casing == Casing(False, False)
+    assert "##\uad6d" in trained([korean], 100)[0]
+
+
+def test_the_alphabet_is_what_words_need_most() -> None:
+    words = {"ab": 5, "ba": 3, "c": 9, "ad": 1}
+    assert alphabet(words, 100) == ["a", "b", "c", "d", "##a", "##b", "##d"]
+    assert alphabet(words, 3) == ["a", "c", "##b"]
+    assert alphabet({"zyxwvut": 1}, 3) == ["##t", "##u", "##v"]
+    assert alphabet(words, 100, {"a", "##b", "e"}) == ["b", "c", "d", "##a", "##d"]
 
 
 def test_the_alphabet_leaves_room_for_words() -> None:
     chinese = "".join(map(chr, range(0x4E00, 0x4E00 + 500)))
-    words = " ".join(2 * ["".join(letters) for letters in product("abcdefgh", repeat=3)])
-    pieces, summary = train([chinese + "\u4e00" * 9 + " " + words], 505)
+    words = " ".join(2 * ["".join(letters) for letters in product("abcdefgh", repeat=4)])
+    pieces, summary = trained([chinese + "\u4e00" * 9 + " " + words], 1005)
     characters = [piece for piece in pieces[5:] if len(piece.removeprefix("##")) == 1]
-    assert len(pieces) == 505
+    assert len(pieces) == 1005
     assert len(characters) == 250
     assert "\u4e00" in pieces
     assert 0 < summary.unknown < 1
 
 
+def test_the_alphabet_is_as_large_as_is_said(invoke: Callable[..., Result]) -> None:
+    result = invoke("vocab", "--size", 60, "--alphabet", 20, stdin=(ALICE * 9).encode())
+    pieces = result.out.decode().splitlines()[5:]
+    assert [len(piece.removeprefix("##")) for piece in pieces[:21]] == [1] * 20 + [2]
+    assert " 0.00% of the words" not in result.err
+    large = invoke("vocab", "--size", 60, "--alphabet", 100, stdin=(ALICE * 9).encode())
+    assert large.out.splitlines()[5:] != pieces
+    assert " 0.00% of the words" in large.err
+
+
 def test_a_small_vocabulary_keeps_its_letters() -> None:
-    pieces, summary = train([ALICE * 3], 60)
+    pieces, summary = trained([ALICE * 3], 60)
     assert summary.unknown == 0
     assert len(pieces) == 60
 
 
+def test_steps_on_the_way_make_room_for_words() -> None:
+    text = "tokenization " * 9 + "unrelated words " * 2
+    pieces, _ = trained([text], 60)
+    assert [piece for piece in pieces if len(piece.removeprefix("##")) > 1] == [
+        *SPECIAL,
+        "tokenization",
+        "unrelated",
+        "words",
+    ]
+
+
 def test_long_words_teach_nothing_and_are_counted() -> None:
-    pieces, summary = train([ALICE + "q" * 101 + " " + "q" * 5_000_000], 100)
+    pieces, summary = trained([ALICE + "q" * 101 + " " + "q" * 5_000_000], 100)
     assert summary.too_long == 2
     assert "q" not in "".join(pieces)
     with pytest.raises(BadData, match="no word"):
         learn({"q" * 101: 3}, 100)
+
+
+def test_the_summary_counts_running_words() -> None:
+    pieces, summary = trained(["aa aa aa aa ab\u4e00 " + "q" * 101], 7)
+    assert pieces == [*SPECIAL, "a", "##a"]
+    assert (summary.words, summary.distinct, summary.pieces, summary.too_long) == (7, 4, 7, 1)
+    assert summary.pieces_a_word == (4 * 2 + 3) / 7
+    assert summary.unknown == 3 / 7
+    assert summary.unknown_characters == 104 / 112
+    assert str(trained(["q" * 101 + " a"], 8)[1]) == (
+        "2 words, 2 distinct, --uncased --strip-accents --split-cjk: 6 pieces, 1.00 pieces a word, "
+        "50.00% of the words and 99.02% of the characters [UNK]; 1 word of over 100 characters skipped"
+    )
+    assert str(trained(["a"], 8)[1]).startswith("1 word, 1 distinct, ")
+
+
+def test_old_pieces_stay_as_they_are() -> None:
+    old = WordPiece(["[UNK]", "", "a", "[MASK]", "[CLS]", "a", "[SEP]", "[unused7]", "[PAD]", "b"], Casing(True, True))
+    pieces, summary = trained(["A abba \u00e9"], 15, old=old, min_count=1)
+    assert pieces == [*old.pieces, "e", "abba"]
+    assert summary.casing == old.casing
+    assert summary.unknown == 0
+    with pytest.raises(UsageError, match=r"--size 10 .* 10 to begin with"):
+        trained(iter(()), 10, old=old)
+    with pytest.raises(BadData, match="no word"):
+        trained([" "], 11, old=old)
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -166,6 +286,74 @@ def test_every_loader_takes_it(shell: Callable[..., Result], shared: Path, tmp_p
         assert record["ids"] == theirs(record["text"], add_special_tokens=False)["input_ids"]
 
 
+def test_google_s_layout(shell: Callable[..., Result], shared: Path, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    corpus = shared / "demo" / "demo_corpus.txt"
+    assert shell(f"bertcli vocab {corpus} --size 1000 --special google > vocab.txt").status == 0
+    pieces = (tmp_path / "vocab.txt").read_text().splitlines()
+    google = (shared / "vocab" / "bert-base-uncased-vocab.txt").read_text().splitlines()
+    assert pieces[:104] == google[:104]
+    assert len(set(pieces)) == len(pieces) == 1000
+    for kind in (transformers.BertTokenizer, transformers.BertTokenizerFast):
+        theirs = kind(str(tmp_path / "vocab.txt"))
+        special = [theirs.pad_token, theirs.unk_token, theirs.cls_token, theirs.sep_token, theirs.mask_token]
+        assert theirs.convert_tokens_to_ids(special) == [0, 100, 101, 102, 103]
+        assert theirs("said the [MASK]")["input_ids"] == [101, pieces.index("said"), pieces.index("the"), 103, 102]
+    assert shell("echo said the | bertcli tokenize").records[0]["tokens"] == ["said", "the"]
+
+
+def test_an_extension_fits_its_domain(shell: Callable[..., Result], shared: Path, tmp_path: Path) -> None:
+    old = shared / "vocab" / "bert-base-uncased-vocab.txt"
+    before = old.read_bytes()
+    with zstandard.open(shared / "corpus" / "modern.txt.zst", "rb") as file:
+        (tmp_path / "domain.txt").write_bytes(file.read(2_000_000).rsplit(b"\n", 1)[0])
+    result = shell(f"bertcli vocab domain.txt --extend {old} --size 31000 > vocab.txt")
+    assert "bert-base-uncased-vocab.txt: --uncased --strip-accents --split-cjk (inferred" in result.err
+    assert (tmp_path / "vocab.txt").read_bytes().startswith(before)
+    pieces = (tmp_path / "vocab.txt").read_text().splitlines()
+    added = pieces[len(before.splitlines()) :]
+    assert 400 < len(added) <= 31000 - 30522
+
+    def used(vocabulary: Path) -> Counter[int]:
+        lines = (tmp_path / "domain.txt").read_text().splitlines()
+        encodings = BertWordPieceTokenizer(str(vocabulary)).encode_batch(lines, add_special_tokens=False)
+        return Counter(index for encoding in encodings for index in encoding.ids)
+
+    ours, theirs = used(tmp_path / "vocab.txt"), used(old)
+    assert all(ours[pieces.index(piece)] >= (2 if len(piece.removeprefix("##")) > 1 else 1) for piece in added)
+    assert ours.total() < 0.99 * theirs.total()
+    assert ours[100] <= theirs[100]
+
+
+def test_an_extension_keeps_to_the_old_casing(invoke: Callable[..., Result], tmp_path: Path) -> None:
+    old = [*SPECIAL, "a", "b", "##a", "##b", "caf\u00e9", "[unused0]"]
+    (tmp_path / "old.txt").write_text("\n".join(old) + "\n")
+    extended = invoke("vocab", "--extend", "old.txt", "--size", 20, stdin="ABBA Caf\u00e9s ABBA".encode())
+    assert "old.txt: --uncased --no-strip-accents" in extended.err
+    assert extended.out.decode().splitlines() == [*old, "##s", "abba"]
+    cased = invoke("vocab", "--extend", "old.txt", "--size", 20, "--cased", stdin=b"ABBA ABBA")
+    assert cased.out.decode().splitlines() == [*old, "ABBA"]
+    changed = invoke("vocab", "--extend", "old.txt", "--size", 20, "--strip-accents", stdin=b"ABBA")
+    assert (changed.status, changed.out) == (65, b"")
+    assert "old.txt: the piece 'caf\u00e9' would never be made" in changed.err
+    (tmp_path / "chinese.txt").write_text("\n".join([*old, "\u4e2d\u6587"]))
+    whole = invoke("vocab", "--extend", "chinese.txt", "--size", 20, stdin="\u4e2d\u6587\u4e2d ".encode() * 2)
+    assert whole.out.decode().splitlines()[len(old) :] == ["\u4e2d\u6587", "\u4e2d\u6587\u4e2d"]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\r\n".join(old))
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    told = invoke("vocab", "--extend", "folder", "--size", 20, stdin=b"ABBA ABBA")
+    assert "vocab.txt: --cased --no-strip-accents --split-cjk (tokenizer_config.json)" in told.err
+    assert told.out == cased.out
+
+
+def test_hangul_taken_apart_is_told(invoke: Callable[..., Result]) -> None:
+    korean = "\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc774\ub2e4".encode()
+    assert "taken apart" in invoke("vocab", "--strip-accents", stdin=korean).err
+    assert "taken apart" not in invoke("vocab", stdin=korean).err
+
+
 def test_text_and_documents_give_the_same(invoke: Callable[..., Result]) -> None:
     from_text = invoke("vocab", "--size", 60, stdin=(ALICE * 3).encode())
     words = ALICE.split()
@@ -187,3 +375,23 @@ def test_errors(invoke: Callable[..., Result]) -> None:
     assert "bad lines skipped: 1" in result.err
     assert invoke("vocab", "--size", 3, stdin=b"a").status == 2
     assert invoke("vocab", "none.txt").status == 66
+
+
+def test_wrong_options_are_told_before_the_text_is_read(invoke: Callable[..., Result], tmp_path: Path) -> None:
+    def error(*options: object) -> str:
+        result = invoke("vocab", *options, stdin=b"bad \xff\n")
+        assert (result.status, result.out) == (2, b"")
+        return result.err
+
+    (tmp_path / "old.txt").write_text("\n".join([*SPECIAL, "a", "##a"]))
+    assert "--size 104 counts all pieces, and there are 104 to begin with" in error(
+        "--special", "google", "--size", 104
+    )
+    assert "--size 7 counts all pieces, and there are 7 to begin with" in error("--extend", "old.txt", "--size", 7)
+    assert "--special and --extend" in error("--extend", "old.txt", "--special", "first")
+    assert "min-count" in error("--min-count", 0)
+    assert invoke("vocab", "--extend", "none.txt").status == 66
+    (tmp_path / "none.txt").write_text("a\n")
+    lacking = invoke("vocab", "--extend", "none.txt", stdin=b"a")
+    assert (lacking.status, lacking.out) == (65, b"")
+    assert "none.txt: a vocabulary without [PAD]" in lacking.err

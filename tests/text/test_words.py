@@ -94,10 +94,10 @@ def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch, shared: Path) 
     with zstandard.open(shared / "korean" / "wikipedia.txt.zst", "rt", encoding="utf-8") as file:
         lines = [next(file) for _ in range(300)]
     whole = WordCounter(split_cjk=True).count([lines])
-    monkeypatch.setattr("bertcli.text.counts.TOGETHER", 100)
+    monkeypatch.setattr("bertcli.text.words.TOGETHER", 100)
     assert WordCounter(split_cjk=True).count([lines[:7], lines[7:]]) == whole
-    split = splitter(Casing(lowercase=False, strip_accents=False))
-    assert whole == Counter(word for line in lines for run in line.split() for word in split(run))
+    split, runs = splitter(Casing(lowercase=False, strip_accents=False)), word_pattern(split_cjk=True).findall
+    assert whole == Counter(word for line in lines for run in runs(line) for word in split(run))
 
 
 def test_the_texts_of_a_document() -> None:
