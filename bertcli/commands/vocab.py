@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "characters",
     metavar="PIECES",
     type=options.Integer(1),
-    help="Pieces of one character at most.  [default: a quarter of all, or 200]",
+    help="Pieces of one character at most.  [default: half of all, or 200]",
 )
 @click.option(
     "--min-count",

@@ -17,7 +17,8 @@ from bertcli.folder import Casing
 from bertcli.text.wordpiece import WordPiece
 
 Integers = NDArray[np.int64]
-Pair = tuple[int, tuple[str, str], tuple[int, int], Integers]  # -count, pieces, their ids, places of the left ones
+Small = NDArray[np.int32]  # ids, and places: half the memory
+Pair = tuple[int, tuple[str, str], tuple[int, int], Small]  # -count, pieces, their ids, places of the left ones
 
 GONE = -1  # the id at a place whose piece has been joined to the one before, and after the last word
 
@@ -27,8 +28,8 @@ class Cut(NamedTuple):
 
     pieces: list[str]
     unk: int  # the id of a word that cannot be cut
-    ids: Integers
-    lengths: Integers
+    ids: Small
+    lengths: Small
     times: Integers
 
     @property
@@ -50,8 +51,8 @@ def cut_words(words: Mapping[str, int], pieces: Sequence[str]) -> Cut:
         found = wordpiece.cut(word)
         ids.extend(found)
         lengths.append(len(found))
-    arrays = (np.array(numbers, dtype=np.int64) for numbers in (ids, lengths, list(words.values())))
-    return Cut(wordpiece.pieces, wordpiece.unk, *arrays)
+    times = np.fromiter(words.values(), dtype=np.int64, count=len(words))
+    return Cut(wordpiece.pieces, wordpiece.unk, np.array(ids, np.int32), np.array(lengths, np.int32), times)
 
 
 class Merges:
@@ -68,19 +69,19 @@ class Merges:
         end = len(cut.ids)  # stands for what is before a word and after it
         is_first = np.zeros(end + 1, dtype=bool)
         is_first[cut.begins] = is_first[end] = True
-        places = np.arange(end + 1)
-        self._ids = np.append(cut.ids, GONE)
+        places = np.arange(end + 1, dtype=np.int32)
+        self._ids = np.append(cut.ids, np.int32(GONE))
         self._times = np.append(np.repeat(cut.times, cut.lengths), 0)
-        self._next = np.where(np.append(is_first[1:], True), end, places + 1)
-        self._previous = np.where(is_first, end, places - 1)
+        self._next = np.where(np.append(is_first[1:], True), np.int32(end), places + 1)
+        self._previous = np.where(is_first, np.int32(end), places - 1)
         self._heap: list[Pair] = []
         self._count(places[:end])
 
-    def _count(self, lefts: Integers) -> None:
+    def _count(self, lefts: Small) -> None:
         """Count the pairs whose left pieces are at some places, ascending."""
         ids, following = self._ids[lefts], self._ids[self._next[lefts]]
         is_pair = (ids != GONE) & (following != GONE)
-        keys = (ids << 32 | following)[is_pair]
+        keys = ids[is_pair].astype(np.int64) << 32 | following[is_pair]
         order = keys.argsort(kind="stable")
         keys, lefts = keys[order], lefts[is_pair][order]
         if not keys.size:
@@ -107,7 +108,7 @@ class Merges:
             elif count >= self._least:
                 heapq.heappush(self._heap, (-count, texts, (left, right), lefts))
 
-    def _join(self, lefts: Integers) -> None:
+    def _join(self, lefts: Small) -> None:
         """Put the newest piece at the places of the left pieces of its pair."""
         rights = self._next[lefts]
         following = self._next[rights]
@@ -117,7 +118,7 @@ class Merges:
         lefts.sort()
         self._count(lefts[_run_begins(lefts)])
 
-    def _apart(self, lefts: Integers) -> Integers:
+    def _apart(self, lefts: Small) -> Small:
         """Returns the places of pairs of equal pieces without those that overlap the pair before."""
         apart: list[int] = []
         taken = GONE
@@ -125,9 +126,9 @@ class Merges:
             if place != taken:
                 apart.append(place)
                 taken = following
-        return np.array(apart)
+        return np.array(apart, np.int32)
 
 
-def _run_begins(values: Integers) -> Integers:
+def _run_begins(values: Small | Integers) -> Integers:
     """Returns where each run of equal values begins."""
     return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from bertcli.errors import BadData, UsageError
+from bertcli.errors import BadData, UsageError, many
 from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL, UNK, Casing
 from bertcli.text.counts import LONGEST_WORD
 from bertcli.text.merges import Merges, cut_words
 from bertcli.text.normalize import splitter
 from bertcli.text.wordpiece import WordPiece
 
-ALPHABET = 4  # what the room for pieces is divided by to give that for characters, so that they leave some for words
+ALPHABET = 2  # half the room for pieces at most is for characters, so that Chinese ones leave some for words
 LETTERS = 200  # characters that have room in any case
 SPARE = 5  # a fifth more pieces are made than there is room for
 HANGUL_SHARE = 0.01  # of the letters, from which on accents are not stripped: that would take syllables apart
@@ -160,15 +160,11 @@ class Summary:
         """Returns one line."""
         warning = "; Hangul syllables are taken apart (--no-strip-accents keeps them)" if self.is_taken_apart else ""
         return (
-            f"{_many(self.words, 'word')}, {self.distinct} distinct, {self.casing}: {_many(self.pieces, 'piece')}, "
+            f"{many(self.words, 'word')}, {self.distinct} distinct, {self.casing}: {many(self.pieces, 'piece')}, "
             f"{self.pieces_a_word:.2f} pieces a word, {self.unknown:.2%} of the words and "
             f"{self.unknown_characters:.2%} of the characters [UNK]; "
-            f"{_many(self.too_long, 'word')} of over {LONGEST_WORD} characters skipped{warning}"
+            f"{many(self.too_long, 'word')} of over {LONGEST_WORD} characters skipped{warning}"
         )
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def train(
