@@ -90,7 +90,12 @@ def _pieces_of_tokenizer_json(path: Path) -> list[str]:
 
 
 def vocabulary_file(folder: Path) -> Path:
-    """Returns where a model folder has its pieces: `vocab.txt` or, as transformers 5 saves it, `tokenizer.json`."""
+    """Returns where a folder has its pieces: `vocab.txt` or, as transformers 5 saves it, `tokenizer.json`.
+
+    What is no folder is a vocabulary itself. Raises `NoInput` for a folder without one.
+    """
+    if not folder.is_dir():
+        return folder
     for name in ("vocab.txt", "tokenizer.json"):
         if (folder / name).exists():
             return folder / name

@@ -87,7 +87,7 @@ def decompressed(file: BinaryIO) -> Iterator[bytes]:
         if not data:
             return
         if decoder is None:
-            raise BadData("bytes that belong to no frame follow a compressed one (corrupted)")
+            raise BadData("bytes that belong to no frame follow a compressed one (corrupted, or joined to plain text)")
         while not decoder.eof:
             data = data or _read(file)
             if not data:

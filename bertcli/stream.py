@@ -21,7 +21,7 @@ from bertcli.lines import Batch, Lines, Numbered, Source, is_blank
 from bertcli.records import Record, checker
 
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 
 BATCH = 1 << 20  # bytes
 FLUSH_BYTES = 1 << 16
@@ -90,7 +90,8 @@ def _record(line: bytes, check: Callable[[Record], None]) -> Record:
     try:
         value = loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadData(f"not a JSON record ({error})") from None
+        hint = "" if line.lstrip().startswith(b"{") else "; plain text becomes documents by `bertcli read text`"
+        raise BadData(f"not a JSON record ({error}){hint}") from None
     if type(value) is not dict:
         raise BadData(found=value, expected="a JSON object")
     check(value)

@@ -56,10 +56,6 @@ def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int,
     from bertcli.stream import Stage
     from bertcli.text.mask import Counts, Masking
 
-    masking, counts = Masking(wordpiece, rule, copies=copies, seed=seed), Counts()
+    masking = Masking(wordpiece, rule, copies=copies, seed=seed)
     stage = Stage(Pair, each=masking.lines, whole=masking.batch)
-    with streams.writer() as out:
-        for lines, counted in streams.made(stage, workers=workers):
-            out.write_lines(lines)
-            counts += counted
-    streams.note(str(counts))
+    streams.filter(stage, Counts(), workers=workers)

@@ -112,14 +112,14 @@ seed = click.option(
     type=Integer(0, 2**63 - 1),
     default=0,
     show_default=True,
-    help="Where all randomness comes from: one input and one seed give one output.",
+    help="Where all randomness comes from: one input and one seed give the same records.",
 )
 workers = click.option(
     "--workers",
     type=Integer(1),
     default=1,
     show_default=True,
-    help="Processes that share the work; the output is the same.",
+    help="Processes that share the work; the records are the same.",
 )
 
 
@@ -136,13 +136,16 @@ casing = applied(
 def _with_wordpiece(function: F) -> F:
     @functools.wraps(function)
     def with_wordpiece(*args: Any, vocab: str, **kwargs: Any) -> Any:
+        from bertcli.errors import NoInput
         from bertcli.folder import vocabulary_file
         from bertcli.text.wordpiece import WordPiece
 
         switches = {name: kwargs.pop(name) for name in ("cased", "strip_accents", "split_cjk") if name in kwargs}
-        is_typed = click.get_current_context().get_parameter_source("vocab") is ParameterSource.COMMANDLINE
+        source = click.get_current_context().get_parameter_source("vocab")
         start = kwargs.get("start")  # a model to begin from has its own vocabulary
-        path = vocabulary_file(start) if start and not is_typed else Path(vocab)
+        path = vocabulary_file(start if start and source is not ParameterSource.COMMANDLINE else Path(vocab))
+        if source is ParameterSource.DEFAULT and not path.exists():
+            raise NoInput(f"{path}: no such file; -v or $BERTCLI_VOCAB names the vocabulary")
         wordpiece, origin = WordPiece.open(path, **switches)
         if switches:
             kwargs["streams"].note(f"{path}: {wordpiece.casing} ({origin})")
@@ -155,7 +158,7 @@ def _with_wordpiece(function: F) -> F:
         default="vocab.txt",
         show_default=True,
         show_envvar=True,
-        help="The vocabulary, a piece a line.",
+        help="The vocabulary, a piece a line, or a folder with one.",
     )
     return option(with_wordpiece)  # type: ignore[return-value]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,12 +55,10 @@ if TYPE_CHECKING:
 @click.option(
     "--window",
     type=options.Integer(1),
-    default=1000,
-    show_default=True,
     metavar="DOCUMENTS",
-    help="How many of the last documents random segments come from, as far as they make up 32 million tokens.",
+    help="How many of the last documents random segments come from, but 32 million tokens at most.  [default: 1000]",
 )
-@click.option("--pool", metavar="FILE", help="Documents that random segments come from, not the window.")
+@click.option("--pool", metavar="FILE", help="Documents that random segments come from, not the window; all are held.")
 @click.option("--single", is_flag=True, help="Pack sentences into segments, without pairing.")
 @click.option(
     "--split",
@@ -76,21 +75,21 @@ def command(
 ) -> None:
     """Cut documents into pairs of segments for next-sentence prediction.
 
-    Segment A is followed by its true continuation (is_next true) or by a passage of another document. A
-    document is cut as soon as the next one has been read; the other documents are the last ones before that,
-    or --pool, and never the document itself. Empty sentences and documents are skipped and counted.
+    Segment A is followed by its true continuation (is_next true) or, half of the time and where no sentence is left
+    to follow, by a passage of another document. A document is cut as soon as the next one has been read; the other
+    documents are the last ones before that, or --pool, and never the document itself or a copy of it. Empty sentences
+    and documents are skipped and counted.
     """
-    from itertools import chain
-
     from bertcli.records import Document
     from bertcli.stream import Stage
     from bertcli.text.pairing import Codebook, Pairing, PairRule
     from bertcli.text.sentences import SPLITS
 
+    if pool and (rule["single"] or rule["window"]):
+        raise click.UsageError("--pool goes with neither --single nor --window")
     codebook = Codebook(wordpiece, SPLITS[split])
     stage = Stage(Document, each=codebook.split, whole=codebook.documents)
     pairing = Pairing(codebook, PairRule(**rule), seed)
-    others = [*chain(*streams.of(pool).made(stage, workers=workers))] if pool else None
-    batches = streams.made(stage, workers=workers)
-    streams.write(pairing.pairs(chain.from_iterable(batches), others))
-    streams.note("\n".join(pairing.summary.lines()))
+    others = [*chain.from_iterable(streams.of(pool).made(stage, workers=workers))] if pool else None
+    streams.write(pairing.pairs(chain.from_iterable(streams.made(stage, workers=workers)), others))
+    streams.sum_up(pairing.summary)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, TypeVar
 
 import click
 
@@ -17,8 +17,26 @@ if TYPE_CHECKING:
     from bertcli.records import Record
     from bertcli.stream import Reader, Stage, Writer
 
+
+class Summary(Protocol):
+    """What a command did, one line for people."""
+
+    def warnings(self) -> list[str]:
+        """Returns what looks wrong with it."""
+        ...
+
+
+class Counts(Summary, Protocol):
+    """What was done with a batch; the counts of all batches are added up."""
+
+    def __add__(self, other: Self, /) -> Self:
+        """Returns the counts of both together."""
+        ...
+
+
 T = TypeVar("T")
 R = TypeVar("R")
+C = TypeVar("C", bound=Counts)
 
 
 class Streams:
@@ -37,7 +55,12 @@ class Streams:
         self._writer: Writer | None = None
 
     def of(self, file: str) -> Streams:
-        """Returns one more input, a file that an option names, to be treated like the others."""
+        """Returns one more input, a file that an option names, to be treated like the others.
+
+        Raises `UsageError` where both are stdin.
+        """
+        if file == "-" and "-" in self.files:
+            raise UsageError("stdin is asked for twice")
         other = Streams((file,), plain=self.plain, quiet=self.quiet, on_error=self.on_error, text=False)
         other.skipped = self.skipped
         return other
@@ -92,11 +115,13 @@ class Streams:
                 if fault is not None:
                     raise fault
 
-    def filter(self, stage: Stage[T, bytes], *, text: bool = False, workers: int = 1) -> None:
-        """Write the lines that a stage makes."""
+    def filter(self, stage: Stage[T, tuple[bytes, C]], counts: C, *, text: bool = False, workers: int = 1) -> None:
+        """Write the lines that a stage makes, and sum up what it counts beside them."""
         with self.writer() as out:
-            for lines in self.made(stage, text=text, workers=workers):
+            for lines, counted in self.made(stage, text=text, workers=workers):
                 out.write_lines(lines)
+                counts = counts + counted
+        self.sum_up(counts)
 
     def write(self, records: Iterable[Record]) -> None:
         """Write records as they come."""
@@ -120,6 +145,12 @@ class Streams:
         """Write one line to stderr, unless `--quiet`."""
         if not self.quiet:
             tell(message)
+
+    def sum_up(self, summary: Summary) -> None:
+        """Write what was done to stderr, unless `--quiet`, and in any case what looks wrong with it."""
+        self.note(str(summary))
+        for warning in summary.warnings():
+            tell(f"warning: {warning}")
 
     def report_skipped(self) -> None:
         """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""

@@ -41,12 +41,9 @@ def command(streams: Streams, wordpiece: WordPiece, field: str | None, workers: 
     vocabulary lacks, is one [UNK] whose offsets cover the word.
     """
     from bertcli.records import Anything, Words
-    from bertcli.stream import Stage, joined
-    from bertcli.text.batch import to_tokenize, tokenized
+    from bertcli.stream import Stage
+    from bertcli.text.batch import Counts, Tokenizing
 
-    stage = Stage(
-        Anything if field else Words,
-        each=lambda record, _: to_tokenize(record, field),
-        whole=lambda records: joined(tokenized(records, wordpiece)),
-    )
-    streams.filter(stage, text=True, workers=workers)
+    tokenizing = Tokenizing(wordpiece, field)
+    stage = Stage(Anything if field else Words, each=tokenizing.checked, whole=tokenizing.batch)
+    streams.filter(stage, Counts(), text=True, workers=workers)

@@ -28,11 +28,15 @@ if TYPE_CHECKING:
             "bertcli vocab docs.jsonl --size 500 --cased > cased.txt",
             "Learn from documents and keep the case.",
         ),
-        ("bertcli vocab corpus.txt --extend model --size 400 > extended.txt", "Add words of a domain to a model's."),
+        ("bertcli vocab corpus.txt --extend model > extended.txt", "Add words of a domain to a model's."),
     ],
 )
 @options.inputs("TEXT", text=True)
-@click.option("--size", type=options.Integer(7), default=30000, show_default=True, help="Pieces at most, all counted.")
+@click.option(
+    "--size",
+    type=options.Integer(7),
+    help="Pieces at most, all counted.  [default: 30000; with --extend 1000 more than OLD has]",
+)
 @click.option(
     "--alphabet",
     "characters",
@@ -57,7 +61,7 @@ if TYPE_CHECKING:
 @options.casing
 def command(
     streams: Streams,
-    size: int,
+    size: int | None,
     characters: int | None,
     min_count: int,
     special: str | None,
@@ -99,8 +103,7 @@ def opened(streams: Streams, path: Path, special: str | None, switches: dict[str
 
     if special:
         raise UsageError("--special and --extend: the ids of the old vocabulary stay")
-    if path.is_dir():
-        path = vocabulary_file(path)
+    path = vocabulary_file(path)
     wordpiece, origin = WordPiece.open(path, **switches)
     streams.note(f"{path}: {wordpiece.casing} ({origin})")
     return wordpiece

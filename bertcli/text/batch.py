@@ -6,15 +6,17 @@ Shapes: t texts, w words, p pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcli.errors import BadData
+from bertcli.errors import BadData, many
 from bertcli.records import Record
+from bertcli.stream import joined
+from bertcli.text.wordpiece import unknown_warnings
 from bertcli.text.words import Found, Integers, Words
 
 if TYPE_CHECKING:
@@ -92,43 +94,76 @@ def _code_points(found: Found) -> Integers:
     return points[found.starts] - begins
 
 
-# -- what `tokenize` does --------------------------------------------------------------------------------------------
+# -- a stream --------------------------------------------------------------------------------------------------------
 
 
-def to_tokenize(record: Record, field: str | None = None) -> tuple[Record, str | list[str]]:
-    """Returns a record and its field: its `text`, else its `words`, if none is named.
+@dataclass(frozen=True)
+class Counts:
+    """What was tokenised; the counts of several workers can be added up."""
 
-    Raises `BadData` where that is neither a string nor a list of words.
-    """
-    if field is None:
-        field = "words" if record.get("text") is None else "text"
-    value = record.get(field)
-    if not isinstance(value, str) and not (isinstance(value, list) and all(isinstance(word, str) for word in value)):
-        raise BadData(field=field, found=value, expected="a string or a list of words")
-    return record, value
+    records: int = 0
+    pieces: int = 0
+    unknown: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        """Returns the counts of both together."""
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    def __str__(self) -> str:
+        """Returns one line for people."""
+        share = self.unknown / self.pieces if self.pieces else 0
+        return f"{many(self.records, 'record')}, {many(self.pieces, 'piece')}, {share:.2%} of them [UNK]"
+
+    def warnings(self) -> list[str]:
+        """Returns what looks wrong."""
+        return unknown_warnings(self.unknown, self.pieces)
 
 
-def tokenized(records: Sequence[tuple[Record, str | list[str]]], wordpiece: WordPiece) -> Iterator[Record]:
-    """Yields the records with `tokens`, `ids` and `offsets` of their fields; ids and offsets are arrays.
+class Tokenizing:
+    """Adds the pieces of a field to the records of a stream: of `text`, else of `words`, if none is named."""
 
-    For a list of words there is also `word_ids`, the word that each piece belongs to, and offsets count within the
-    word; a word of which nothing is left is one [UNK].
-    """
-    texts = [text for _, value in records for text in ([value] if isinstance(value, str) else value)]
-    encodings = wordpiece.encode_all(texts)
-    begin = 0
-    for record, value in records:
-        end = begin + (1 if isinstance(value, str) else len(value))
-        bounds = encodings.bounds[begin : end + 1]
-        ids, offsets = encodings.ids[bounds[0] : bounds[-1]], encodings.offsets[bounds[0] : bounds[-1]]
-        word_ids = {}
-        if not isinstance(value, str):
-            counts = np.diff(bounds)
-            if (lost := np.flatnonzero(counts == 0)).size:
-                places = bounds[lost] - bounds[0]
-                ids = np.insert(ids, places, wordpiece.unk)
-                offsets = np.insert(offsets, places, [(0, len(value[word])) for word in lost], axis=0)
-            word_ids = {"word_ids": np.repeat(np.arange(len(value)), np.maximum(counts, 1))}
-        tokens = [wordpiece.pieces[index] for index in ids.tolist()]
-        yield record | {"tokens": tokens, "ids": ids, "offsets": offsets} | word_ids
-        begin = end
+    def __init__(self, wordpiece: WordPiece, field: str | None = None) -> None:
+        """Take the vocabulary and the field."""
+        self._wordpiece, self._field = wordpiece, field
+
+    def checked(self, record: Record, index: int) -> tuple[Record, str | list[str]]:
+        """Returns a record and its field; raises `BadData` where that is neither a string nor a list of words."""
+        field = self._field or ("words" if record.get("text") is None else "text")
+        value = record.get(field)
+        if not isinstance(value, str) and not (type(value) is list and all(isinstance(word, str) for word in value)):
+            raise BadData(field=field, found=value, expected="a string or a list of words")
+        return record, value
+
+    def batch(self, records: Sequence[tuple[Record, str | list[str]]]) -> tuple[bytes, Counts]:
+        """Returns the lines of checked records with their pieces, and what was done."""
+        made = list(self.tokenized(records))
+        pieces = np.concatenate([np.zeros(0, dtype=np.int32), *(record["ids"] for record in made)])
+        return joined(made), Counts(len(made), len(pieces), int(np.count_nonzero(pieces == self._wordpiece.unk)))
+
+    def tokenized(self, records: Sequence[tuple[Record, str | list[str]]]) -> Iterator[Record]:
+        """Yields the records with `tokens`, `ids` and `offsets` of their fields; ids and offsets are arrays.
+
+        For a list of words there is also `word_ids`, the word that each piece belongs to, and offsets count within the
+        word; a word of which nothing is left is one [UNK].
+        """
+        encodings = self._wordpiece.encode_all([text for _, value in records for text in _texts(value)])
+        begin = 0
+        for record, value in records:
+            end = begin + len(_texts(value))
+            bounds = encodings.bounds[begin : end + 1]
+            ids, offsets = encodings.ids[bounds[0] : bounds[-1]], encodings.offsets[bounds[0] : bounds[-1]]
+            word_ids = {}
+            if not isinstance(value, str):
+                counts = np.diff(bounds)
+                if (lost := np.flatnonzero(counts == 0)).size:
+                    places = bounds[lost] - bounds[0]
+                    ids = np.insert(ids, places, self._wordpiece.unk)
+                    offsets = np.insert(offsets, places, [(0, len(value[word])) for word in lost], axis=0)
+                word_ids = {"word_ids": np.repeat(np.arange(len(value)), np.maximum(counts, 1))}
+            tokens = [self._wordpiece.pieces[index] for index in ids.tolist()]
+            yield record | {"tokens": tokens, "ids": ids, "offsets": offsets} | word_ids
+            begin = end
+
+
+def _texts(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value

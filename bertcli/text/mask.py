@@ -214,9 +214,12 @@ class Counts:
         done = f"{many(self.records, 'record')}, {self.masked} of {many(self.tokens, 'token')} masked ({share:.1%})"
         if self.unmasked:
             done += f"; {many(self.unmasked, 'record')} without a masked token"
-        if self.borderless:
-            done += f"; {many(self.borderless, 'pair')} without word_starts: words end where no ## follows"
         return done
+
+    def warnings(self) -> list[str]:
+        """Returns what looks wrong: borders of words that had to be guessed."""
+        guessed = f"{many(self.borderless, 'pair')} without word_starts: words end where no ## follows"
+        return [guessed] if self.borderless else []
 
 
 class Masking:
@@ -236,6 +239,9 @@ class Masking:
         """
         if (found := record.get("masked_positions")) is not None:
             raise BadData(field="masked_positions", found=found, expected="a pair that is not masked yet")
+        tokens, starts = record["tokens"], record.get("word_starts")
+        if starts and not 0 <= min(starts) <= max(starts) < len(tokens):
+            raise BadData(field="word_starts", found=starts, expected=f"places of the {len(tokens)} tokens")
         name = key(record, index)
         copies = [self._copy(record, copy, name) for copy in range(self._copies)]
         self._counts.borderless += self._whole_word and record.get("word_starts") is None

@@ -16,17 +16,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertcli.errors import many
+from bertcli.errors import BadData, many
 from bertcli.records import Record, as_text, key, randomness
 from bertcli.text import sentences
 from bertcli.text.pairs import Sentences, make_pairs, pack
-from bertcli.text.wordpiece import WordPiece
+from bertcli.text.wordpiece import WordPiece, unknown_warnings
 from bertcli.text.words import portions
 
 Codes = Sequence[int]
 Split = tuple[str, str, list[str | list[str]]]  # a document's name, key and sentences
 
-WINDOW_TOKENS = 1 << 25  # that a window holds at most: 128 MB
+WINDOW, WINDOW_TOKENS = 1000, 1 << 25  # documents and tokens that a window holds at most: 128 MB
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PairRule:
     max_length: int = 128
     short: float = 0.1
     copies: int = 1
-    window: int = 1000
+    window: int | None = None
     single: bool = False
 
 
@@ -50,6 +50,7 @@ class Document(NamedTuple):
     key: str
     sentences: Sentences[int]
     empty: int  # sentences left out
+    unknown: int  # tokens that are [UNK]
 
 
 class Codebook:
@@ -80,7 +81,8 @@ class Codebook:
             for part in parts:
                 tokens += part
             document = Sentences(tokens, sorted({0, *accumulate(map(len, parts))}))
-            documents.append(Document(name, identity, document, len(found) - len(document)))
+            unknown = tokens.count(self._wordpiece.unk)
+            documents.append(Document(name, identity, document, len(found) - len(document), unknown))
         return documents
 
     def _of_texts(self, texts: Iterable[str]) -> Iterator[array[int]]:
@@ -112,6 +114,8 @@ class Summary:
 
     documents: int = 0
     sentences: int = 0
+    pieces: int = 0
+    unknown: int = 0
     empty_documents: int = 0
     empty_sentences: int = 0
     pairs: int = 0
@@ -122,28 +126,32 @@ class Summary:
     def __str__(self) -> str:
         """Returns one line of counts."""
         ratio = self.sentences / self.documents if self.documents else 0
+        unknown = self.unknown / self.pieces if self.pieces else 0
         made = many(self.pairs, "segment" if self.single else "pair")
         balance = "" if self.single else f", {self.share:.0%} is_next"
         empty = f"{many(self.empty_documents, 'empty document')} and {many(self.empty_sentences, 'empty sentence')}"
-        return f"{many(self.documents, 'document')}, {ratio:.1f} sentences a document, {made}{balance}; {empty} skipped"
+        return (
+            f"{many(self.documents, 'document')}, {ratio:.1f} sentences a document, {unknown:.2%} of the pieces [UNK], "
+            f"{made}{balance}; {empty} skipped"
+        )
 
     @property
     def share(self) -> float:
         """The share of the pairs that are is_next."""
         return self.next_pairs / self.pairs if self.pairs else 0
 
-    def lines(self) -> list[str]:
-        """Returns what to tell people: the counts, and what looks wrong with the pairs, if anything."""
-        warning = self._warning()
-        return [str(self), warning] if warning else [str(self)]
-
-    def _warning(self) -> str | None:
-        if self.single or not self.pairs or 0.4 <= self.share <= 0.6:
-            return None
+    def warnings(self) -> list[str]:
+        """Returns what looks wrong with the pairs."""
+        unknown = unknown_warnings(self.unknown, self.pieces)
+        if self.single or not self.documents or (self.pairs and 0.4 <= self.share <= 0.6):
+            return unknown
+        if not self.pairs:
+            return [*unknown, "no pair: one sentence alone needs another document to take a segment from"]
         if self.lone:
-            return "warning: a lone document has no other to take a random segment from: every pair is is_next"
-        cause = "documents of few sentences?" if self.share < 0.4 else "do the documents repeat?"
-        return f"warning: {self.share:.0%} of the pairs are is_next, not 40-60% ({cause})"
+            return [*unknown, "a lone document has no other to take a random segment from: every pair is is_next"]
+        few = "where a document, or the room for a pair, holds one sentence, none can follow"
+        cause = few if self.share < 0.4 else "do the documents repeat?"
+        return [*unknown, f"{self.share:.0%} of the pairs are is_next, not 40-60% ({cause})"]
 
 
 class Pairing:
@@ -152,6 +160,7 @@ class Pairing:
     def __init__(self, codebook: Codebook, rule: PairRule, seed: int) -> None:
         """Read nothing yet."""
         self._codebook, self._rule, self._seed = codebook, rule, seed
+        self._window = rule.window or WINDOW
         self.summary = Summary(single=rule.single)
 
     def pairs(self, documents: Iterable[Document], pool: Sequence[Document] | None = None) -> Iterator[Record]:
@@ -160,6 +169,8 @@ class Pairing:
         Random segments come from the pool, else from the last `window` documents besides the pair's own.
         """
         others = [document.sentences for document in pool or () if document.sentences]
+        if pool is not None and not others:
+            raise BadData("the pool has no document to take a random segment from")
         window: deque[Sentences[int]] = deque()
         tokens = 0
         waiting: Document | None = None
@@ -169,7 +180,7 @@ class Pairing:
                 continue
             window.append(document.sentences)
             tokens += len(document.sentences.tokens)
-            while len(window) > 2 and (len(window) > self._rule.window + 1 or tokens > WINDOW_TOKENS):
+            while len(window) > 2 and (len(window) > self._window + 1 or tokens > WINDOW_TOKENS):
                 tokens -= len(window.popleft().tokens)
             if waiting is not None:
                 before = list(window)
@@ -184,6 +195,8 @@ class Pairing:
         """Returns whether there is anything in a document."""
         self.summary.empty_sentences += document.empty
         self.summary.sentences += len(document.sentences)
+        self.summary.pieces += len(document.sentences.tokens)
+        self.summary.unknown += document.unknown
         self.summary.documents += len(document.sentences) > 0
         self.summary.empty_documents += len(document.sentences) == 0
         return len(document.sentences) > 0

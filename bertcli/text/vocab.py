@@ -23,6 +23,7 @@ from bertcli.text.merges import Merges, cut_words
 from bertcli.text.normalize import splitter
 from bertcli.text.wordpiece import WordPiece
 
+SIZE, EXTENSION = 30_000, 1000  # pieces: of a vocabulary, and of what is added to an old one
 ALPHABET = 2  # half the room for pieces at most is for characters, so that Chinese ones leave some for words
 LETTERS = 200  # characters that have room in any case
 SPARE = 5  # a fifth more pieces are made than there is room for
@@ -169,7 +170,7 @@ class Summary:
 
 def train(
     counts: Iterable[Mapping[str, int]],
-    size: int,
+    size: int | None = None,
     *,
     special: str = "first",
     old: WordPiece | None = None,
@@ -187,6 +188,7 @@ def train(
     room beside the old pieces or the special ones.
     """
     start = old.pieces if old else LAYOUTS[special]
+    size = size or (len(start) + EXTENSION if old else SIZE)
     check_room(size, start)
     split_cjk = old.casing.split_cjk if old else split_cjk is not False
     words: Counter[str] = Counter()

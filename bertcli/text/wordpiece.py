@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 REMEMBERED = 1 << 17  # words a memory holds before it starts anew: about 50 MB
 LONGEST_REMEMBERED = 64  # characters; longer words hardly come back
 
+MANY_UNKNOWN = 0.05  # of the pieces
+
 
 class Encoding(NamedTuple):
     """The ids of a text's pieces, and for each its start and end in code points of the original text."""
@@ -199,3 +201,10 @@ class _Memory(dict[str, tuple[list[int], list[tuple[int, int]]]]):
 
 def _is_plain(word: str) -> bool:
     return word.isascii() and word.isprintable()
+
+
+def unknown_warnings(unknown: int, pieces: int) -> list[str]:
+    """Returns a warning where so many pieces are [UNK] that the vocabulary cannot be made for the text."""
+    if unknown <= MANY_UNKNOWN * pieces:
+        return []
+    return [f"{unknown / pieces:.0%} of the pieces are [UNK]: are the vocabulary and its casing those of this text?"]

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from program import Result, environment
 
 from bertcli.folder import CLS, SEP, SPECIAL
+from bertcli.text import pairing
+from bertcli.text.pairing import Document, Pairing, PairRule
 from bertcli.text.pairs import Sentences, make_pairs, pack
 
 # Tokens are (document, sentence, place), so that each says where it comes from.
@@ -272,6 +274,7 @@ def test_a_lone_document_is_all_next_and_one_sentence_documents_are_warned_of(
     result = pairs(corpus(30, sentences=1))
     assert not any(record["is_next"] for record in result.records)
     assert "warning: 0% of the pairs are is_next" in result.err
+    assert "warning: no pair" in pairs(corpus(1, sentences=1), "--quiet").err
 
 
 def test_random_segments_come_from_the_window_or_the_pool(pairs: Callable[..., Result], tmp_path: Path) -> None:
@@ -287,6 +290,28 @@ def test_random_segments_come_from_the_window_or_the_pool(pairs: Callable[..., R
     others = {record["tokens"][record["segment_b"]] for record in result.records if not record["is_next"]}
     assert others == {"a", "!"}
     assert pairs(documents, "--pool", "none.jsonl").status == 66
+    (tmp_path / "empty.jsonl").write_bytes(lines([{"text": " "}]))
+    nothing = pairs(documents, "--pool", "empty.jsonl")
+    assert (nothing.status, nothing.out) == (65, b"")
+    assert "the pool has no document" in nothing.err
+    for other in (("--window", 5), ("--single",)):
+        assert pairs(documents, "--pool", "pool.jsonl", *other).status == 2
+
+
+def test_a_window_holds_only_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "WINDOW_TOKENS", 30)
+    made = Pairing(Book(), PairRule(max_length=8, window=100), seed=1)  # type: ignore[arg-type]
+    documents = [Document(str(n), str(n), Sentences.of([[n] * 2] * 5), 0, 0) for n in range(40)]
+    pairs = list(made.pairs(documents))
+    distances = {pair["second"][0] - pair["first"][0] for pair in pairs if not pair["is_next"]}
+    assert distances == {-2, -1, 1}
+
+
+class Book:
+    """Leaves the codes of a pair as they are."""
+
+    def record(self, first: Sequence[int], second: Sequence[int], is_next: bool) -> dict[str, Any]:
+        return {"first": first, "second": second, "is_next": is_next}
 
 
 def test_a_bad_document_is_named(pairs: Callable[..., Result]) -> None:

@@ -19,10 +19,10 @@ from tokenizers import BertWordPieceTokenizer
 
 from bertcli.errors import BadData
 from bertcli.folder import SPECIAL, Casing
-from bertcli.stream import dumps, loads
+from bertcli.stream import loads
 from bertcli.text import wordpiece as module
 from bertcli.text import words
-from bertcli.text.batch import Encodings, to_tokenize, tokenized
+from bertcli.text.batch import Counts, Encodings, Tokenizing
 from bertcli.text.wordpiece import WordPiece
 
 # White space, control, format and unassigned characters, accents in every form, jamo, odd cases, private use.
@@ -238,7 +238,10 @@ def test_tokenize_records_of_words_and_text() -> None:
         {"text": "ab"},
         {"words": []},
     ]
-    words, text, empty = (loads(dumps(record)) for record in tokenized(list(map(to_tokenize, given)), ours))
+    tokenizing = Tokenizing(ours)
+    lines, counts = tokenizing.batch([tokenizing.checked(record, 0) for record in given])
+    words, text, empty = map(loads, lines.splitlines())
+    assert counts == Counts(records=3, pieces=8, unknown=3)
     assert list(words) == ["id", "words", "extra", "tokens", "ids", "offsets", "word_ids"]
     assert words["tokens"] == ["un", "[UNK]", "abc", "##s", "ab", "[UNK]", "[UNK]"]
     assert words["ids"] == ours.ids_of(words["tokens"])
@@ -246,10 +249,21 @@ def test_tokenize_records_of_words_and_text() -> None:
     assert words["offsets"] == [[0, 2], [0, 1], [0, 3], [3, 4], [6, 8], [0, 0], [0, 101]]
     assert text == {"text": "ab", "tokens": ["ab"], "ids": [ours.ids["ab"]], "offsets": [[0, 2]]}
     assert empty == {"words": [], "tokens": [], "ids": [], "offsets": [], "word_ids": []}
-    assert to_tokenize({"text": "ab", "q": "un"}, "q")[1] == "un"
+    of_field = Tokenizing(ours, "q")
+    assert of_field.checked({"text": "ab", "q": "un"}, 0)[1] == "un"
     for wrong in (None, 3, ["a", 1]):
         with pytest.raises(BadData, match="field 'q'"):
-            to_tokenize({"q": wrong}, "q")
+            of_field.checked({"q": wrong}, 0)
+
+
+def test_many_unknown_pieces_are_warned_of_even_when_quiet(
+    vocabulary: Callable[..., Path], invoke: Callable[..., Result]
+) -> None:
+    vocabulary("a", "b", "c")
+    assert "warning" not in invoke("tokenize", stdin=b"a b c\n").err
+    warning = "warning: 25% of the pieces are [UNK]: are the vocabulary and its casing those of this text?\n"
+    assert invoke("tokenize", "--quiet", stdin="a b c ü\n".encode()).err == warning
+    assert warning in invoke("pairs", "--quiet", stdin='{"text": "a b c ü"}\n'.encode()).err
 
 
 def test_tokenize_command(vocabulary: Callable[..., Path], invoke: Callable[..., Result]) -> None:
