@@ -18,9 +18,7 @@ from bertcli.errors import BertcliError
 T = TypeVar("T")
 R = TypeVar("R")
 
-ALONE = (
-    8  # items that are done here: a short stream needs no processes, and those of a long one inherit what was learned
-)
+ALONE = 8  # items that are done here: a short stream needs no process more, and those of a long one inherit a memory
 AHEAD = 2  # items that a process holds at most: one in work, one to go on with
 
 
@@ -44,9 +42,11 @@ def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int)
     busy: deque[_Worker[T, R]] = deque()
     turn = count()
     try:
-        for item in items:
-            while busy and (item is None or len(busy) == AHEAD * workers):
+        for item in _with_fault(items):
+            while busy and (item is None or isinstance(item, BertcliError) or len(busy) == AHEAD * workers):
                 yield busy.popleft().result()
+            if isinstance(item, BertcliError):
+                raise item
             if item is not None:
                 if len(started) < workers:
                     started.append(_Worker(function, started))
@@ -58,6 +58,14 @@ def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int)
     finally:
         for worker in started:
             worker.end()
+
+
+def _with_fault(items: Iterator[T]) -> Iterator[T | BertcliError]:
+    """Yields the items, and last the fault that ended them: what came before it is not lost."""
+    try:
+        yield from items
+    except BertcliError as fault:
+        yield fault
 
 
 class _Worker(Generic[T, R]):
@@ -81,7 +89,7 @@ class _Worker(Generic[T, R]):
         """Returns the result of the first item that was sent and not answered."""
         try:
             value, error = self._pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # at the end of a message, or within one
             self._process.join()
             raise BertcliError(f"a worker process died (exit status {self._process.exitcode})") from None
         if error is not None:

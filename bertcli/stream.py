@@ -71,7 +71,7 @@ def parsed(
         if text is None:
             text = is_text(line)
         try:
-            result = function({"text": lines.decode(line)} if text else _record(line, check), index)
+            result = function({"text": lines.decode(line)} if text else _record(line, lines, check), index)
         except BadData as error:
             lines.fault(error)
         except RecursionError:
@@ -86,12 +86,14 @@ def is_text(line: bytes) -> bool:
     return not line.lstrip().startswith(b"{")
 
 
-def _record(line: bytes, check: Callable[[Record], None]) -> Record:
+def _record(line: bytes, lines: Numbered, check: Callable[[Record], None]) -> Record:
     try:
         value = loads(line)
     except (ValueError, RecursionError) as error:
+        lines.decode(line)  # says which byte is not UTF-8, if that is the fault
+        what = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
         hint = "" if line.lstrip().startswith(b"{") else "; plain text becomes documents by `bertcli read text`"
-        raise BadData(f"not a JSON record ({error}){hint}") from None
+        raise BadData(f"not a JSON record ({what}){hint}") from None
     if type(value) is not dict:
         raise BadData(found=value, expected="a JSON object")
     check(value)

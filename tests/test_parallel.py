@@ -77,6 +77,18 @@ def test_an_error_comes_in_its_place() -> None:
     assert seen == list(range(MANY - 3))
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_came_before_a_fault_of_the_input_is_not_lost(workers: int) -> None:
+    def items() -> Iterator[int]:
+        yield from range(MANY)
+        raise BadData("truncated", file="f")
+
+    seen: list[int] = []
+    with pytest.raises(BadData, match="f: truncated"):
+        seen.extend(ordered(lambda item: item, items(), workers))
+    assert seen == list(range(MANY))
+
+
 def test_a_killed_process_is_told_not_waited_for() -> None:
     def die(item: int) -> int:
         if item == MANY - 1:

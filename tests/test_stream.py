@@ -188,7 +188,7 @@ def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         (b'{"a": "\\ud800"}', "not a JSON record"),
         (b'{"a": "\\ud800", "b": 12345678901234567890123}', "not a JSON record"),
         (b'{"a": 1', "not a JSON record"),
-        (b'{"a": "\xff"}', "not a JSON record"),
+        (b'{"a": "\xff"}', "not UTF-8: byte 0xff at offset 7 of the line"),
         (b"[1]", "found a list, expected a JSON object"),
         (b"null", "found nothing, expected a JSON object"),
         (b"true", "found true, expected a JSON object"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain
 
 import numpy as np
 
 from bertcli.folder import Casing
 from bertcli.records import Record
 from bertcli.text.normalize import splitter
-from bertcli.text.words import Words, portions
+from bertcli.text.words import Words, portions, slices
 
 BATCH = 1 << 22  # bytes that are counted together, so that the counts are few beside the words
 LONGEST_WORD = 100  # code points; a longer word is [UNK] to the tokenizer, and counted by its beginning
@@ -35,7 +34,7 @@ class WordCounter:
     def count(self, documents: Iterable[list[str]]) -> Counter[str]:
         """Returns how often each word comes in some documents."""
         totals = np.zeros(0, dtype=np.int64)
-        for together in portions(chain.from_iterable(documents)):
+        for together in portions(part for texts in documents for text in texts for part in slices(text)):
             numbers = self._words.find(together).numbers
             counts = np.bincount(numbers, minlength=len(self._words.words))
             counts[: len(totals)] += totals

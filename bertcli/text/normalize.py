@@ -67,6 +67,8 @@ def first_changed(pieces: Iterable[str], casing: Casing) -> str | None:
     Special and unused pieces are exempt.
     """
     own = [piece for piece in pieces if piece not in SPECIAL and not is_unused(piece) and "\n" not in piece]
+    if not own:
+        return None
     # One call for all: no rule of case, accents or Chinese characters reaches over a line's end.
     whole = "\n".join(piece.removeprefix("##") for piece in own)
     bodies = normalizer(casing, clean=False).normalize_str(whole).split("\n")

@@ -80,7 +80,8 @@ class Codebook:
             tokens = array("i")
             for part in parts:
                 tokens += part
-            document = Sentences(tokens, sorted({0, *accumulate(map(len, parts))}))
+            borders = array("i", [0, *accumulate(filter(None, map(len, parts)))])
+            document = Sentences(tokens, borders)
             unknown = tokens.count(self._wordpiece.unk)
             documents.append(Document(name, identity, document, len(found) - len(document), unknown))
         return documents
@@ -172,16 +173,16 @@ class Pairing:
         if pool is not None and not others:
             raise BadData("the pool has no document to take a random segment from")
         window: deque[Sentences[int]] = deque()
-        tokens = 0
+        held = 0  # tokens and borders
         waiting: Document | None = None
         for document in filter(self._counted, documents):
             if pool is not None:
                 yield from self._records(document, others)
                 continue
             window.append(document.sentences)
-            tokens += len(document.sentences.tokens)
-            while len(window) > 2 and (len(window) > self._window + 1 or tokens > WINDOW_TOKENS):
-                tokens -= len(window.popleft().tokens)
+            held += _weight(document.sentences)
+            while len(window) > 2 and (len(window) > self._window + 1 or held > WINDOW_TOKENS):
+                held -= _weight(window.popleft())
             if waiting is not None:
                 before = list(window)
                 del before[-2]  # the document itself
@@ -222,3 +223,7 @@ class Pairing:
             self.summary.pairs += 1
             self.summary.next_pairs += is_next
             yield self._codebook.record(first, second, is_next)
+
+
+def _weight(sentences: Sentences[int]) -> int:
+    return len(sentences.tokens) + len(sentences.borders)

@@ -9,12 +9,15 @@ import random
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
 TRIES = 10  # draws for another document before a segment is taken from A's own document, as is_next
+MANY = 1000  # tokens to be cut off, from which on one random number is as many coins as it has bits
+COINS = 53
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +37,44 @@ class Sentences(Generic[T]):
         """Returns the number of sentences."""
         return len(self.borders) - 1
 
-    def passage(self, sentence: int, length: int) -> tuple[int, int]:
-        """Returns where the next `length` tokens' sentences begin and end, from one sentence on: at least that one."""
-        goal = self.borders[sentence] + length
-        return sentence, min(len(self), bisect_left(self.borders, goal, sentence + 1))
+    def until(self, first: int, length: int) -> int:
+        """Returns the sentence before which those from one on have `length` tokens: at least that one is taken."""
+        return min(len(self), bisect_left(self.borders, self.borders[first] + length, first + 1))
 
-    def between(self, first: int, last: int) -> Sequence[T]:
+    def segment(self, first: int, last: int) -> Segment[T]:
         """Returns the tokens from one sentence to before another."""
-        return self.tokens[self.borders[first] : self.borders[last]]
+        return Segment(self.tokens, self.borders[first], self.borders[last])
+
+    @cached_property
+    def digest(self) -> int:
+        """What documents of the same tokens share."""
+        return hash(tuple(self.tokens))
 
     def is_like(self, other: Sentences[T]) -> bool:
         """Returns whether another document has the same tokens."""
-        return self is other or self.tokens == other.tokens
+        return len(self.tokens) == len(other.tokens) and self.digest == other.digest
+
+
+class Segment(NamedTuple, Generic[T]):
+    """Tokens from a place of a document to before another, not copied until they are wanted."""
+
+    document: Sequence[T]
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Returns the number of tokens."""
+        return self.end - self.start
+
+    def less(self, count: int, fronts: int) -> Segment[T]:
+        """Returns the segment without `count` tokens, of which `fronts` are taken off its front."""
+        return Segment(self.document, self.start + fronts, self.end - (count - fronts))
+
+    @property
+    def tokens(self) -> Sequence[T]:
+        """Returns the tokens."""
+        return self.document[self.start : self.end]
 
 
 def make_pairs(
@@ -62,15 +91,15 @@ def make_pairs(
     target = _target(room, short, rng)
     begin = 0
     while begin < len(document):
-        _, end = document.passage(begin, target)
+        end = document.until(begin, target)
         is_lone = end - begin == 1
         middle = end if is_lone else begin + 1 + _below(end - begin - 1, rng)
-        first = document.between(begin, middle)
-        passage = _passage(document, others, target - len(first), rng) if is_lone or rng.random() < 0.5 else None
+        first = document.segment(begin, middle)
+        passage = _passage(document, others, target - first.size, rng) if is_lone or rng.random() < 0.5 else None
         if passage is not None:
             yield *_truncated(first, passage, room, rng), False
         elif not is_lone:
-            yield *_truncated(first, document.between(middle, end), room, rng), True
+            yield *_truncated(first, document.segment(middle, end), room, rng), True
         begin = end if passage is None else middle
 
 
@@ -99,27 +128,27 @@ def _target(room: int, short: float, rng: random.Random) -> int:
 
 def _passage(
     document: Sentences[T], others: Sequence[Sentences[T]], length: int, rng: random.Random
-) -> Sequence[T] | None:
+) -> Segment[T] | None:
     """Returns sentences from a random place in another document, until they make `length` tokens."""
     for _ in range(TRIES if others else 0):
         other = others[_below(len(others), rng)]
-        if not other.is_like(document):
-            return other.between(*other.passage(_below(len(other), rng), length))
+        if other is not document and not other.is_like(document):
+            first = _below(len(other), rng)
+            return other.segment(first, other.until(first, length))
     return None
 
 
-def _truncated(
-    first: Sequence[T], second: Sequence[T], room: int, rng: random.Random
-) -> tuple[Sequence[T], Sequence[T]]:
-    """Returns the segments cut to `room`, token by token off the longer one's front or back by a coin."""
-    (start, end), (begin, stop) = (0, len(first)), (0, len(second))
-    for _ in range(end + stop - room):
-        is_front = rng.random() < 0.5
-        if end - start > stop - begin:
-            start, end = (start + 1, end) if is_front else (start, end - 1)
+def _truncated(first: Segment[T], second: Segment[T], room: int, rng: random.Random) -> tuple[Sequence[T], Sequence[T]]:
+    """Returns the tokens cut to `room`, one by one off the longer segment's front or back by a coin."""
+    while (surplus := first.size + second.size - room) > 0:
+        is_first = first.size > second.size
+        longer, shorter = (first, second) if is_first else (second, first)
+        if min(surplus, longer.size - shorter.size) > MANY:
+            longer = longer.less(COINS, int(rng.random() * (1 << COINS)).bit_count())
         else:
-            begin, stop = (begin + 1, stop) if is_front else (begin, stop - 1)
-    return first[start:end], second[begin:stop]
+            longer = longer.less(1, rng.random() < 0.5)
+        first, second = (longer, shorter) if is_first else (shorter, longer)
+    return first.tokens, second.tokens
 
 
 def _below(limit: int, rng: random.Random) -> int:

@@ -188,3 +188,16 @@ def portions(texts: Iterable[str]) -> Iterator[list[str]]:
             portion, size = [], 0
     if portion:
         yield portion
+
+
+def slices(text: str) -> Iterator[str]:
+    """Yields a text in parts that are looked at together, cut before a blank, for those who ask only for its words."""
+    start = 0
+    while len(text) - start > TOGETHER:
+        end = text.rfind(" ", start + 1, start + TOGETHER)
+        end = text.find(" ", start + TOGETHER) if end < 0 else end
+        if end < 0:
+            break
+        yield text[start:end]
+        start = end
+    yield text[start:]

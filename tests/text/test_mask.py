@@ -292,6 +292,8 @@ def test_workers_change_neither_the_masks_nor_what_is_told(masked: Callable[...,
         ),
         ({"tokens": "a b"}, "field 'tokens'"),
         ({"tokens": [CLS, "a", SEP], "word_starts": [True]}, "field 'word_starts'"),
+        ({"tokens": [CLS, "a", SEP], "word_starts": [3]}, "expected places of the 3 tokens"),
+        ({"tokens": [CLS, "a", SEP], "word_starts": [-1]}, "expected places of the 3 tokens"),
     ],
 )
 def test_bad_pairs_are_named(masked: Callable[..., Result], wrong: dict[str, Any], message: str) -> None:

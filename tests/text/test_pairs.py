@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -158,6 +159,18 @@ def test_a_copy_of_the_document_is_no_other_whole() -> None:
     assert {second[0][0] for _, second, is_next in pairs if not is_next} == {1}
 
 
+def test_a_giant_sentence_is_cut_around_its_middle() -> None:
+    giant, other = Sentences.of([range(100_000)]), Sentences.of([range(100_000, 100_020)] * 9)
+    middles = []
+    for seed in range(200):
+        for first, second, is_next in make_pairs(giant, [other], 61, 0.0, random.Random(seed)):
+            assert (len(first) + len(second), is_next) == (61, False)
+            middles.append(first[len(first) // 2] - 50_000)
+    spread = statistics.pstdev(middles)
+    assert 0.8 < spread / (100_000**0.5 / 2) < 1.2  # as the coins have it
+    assert abs(statistics.mean(middles)) < 4 * spread / len(middles) ** 0.5
+
+
 def test_balance_and_short_share() -> None:
     documents = [whole(number, [10] * 40) for number in range(100)]
     pairs = [
@@ -175,9 +188,8 @@ def test_balance_and_short_share() -> None:
 def test_a_document_is_its_sentences_without_the_empty_ones() -> None:
     sentences = Sentences.of([[1, 2], [], [3], []])
     assert (sentences.tokens, sentences.borders, len(sentences)) == ([1, 2, 3], [0, 2, 3], 2)
-    assert [sentences.between(index, index + 1) for index in range(2)] == [[1, 2], [3]]
-    assert sentences.passage(0, 2) == (0, 1)
-    assert sentences.passage(0, 3) == sentences.passage(0, 9) == (0, 2)
+    assert [sentences.segment(index, index + 1).tokens for index in range(2)] == [[1, 2], [3]]
+    assert (sentences.until(0, 2), sentences.until(0, 3), sentences.until(0, 9)) == (1, 2, 2)
     assert len(Sentences.of([[], []])) == 0
 
 
@@ -299,7 +311,7 @@ def test_random_segments_come_from_the_window_or_the_pool(pairs: Callable[..., R
 
 
 def test_a_window_holds_only_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairing, "WINDOW_TOKENS", 30)
+    monkeypatch.setattr(pairing, "WINDOW_TOKENS", 50)
     made = Pairing(Book(), PairRule(max_length=8, window=100), seed=1)  # type: ignore[arg-type]
     documents = [Document(str(n), str(n), Sentences.of([[n] * 2] * 5), 0, 0) for n in range(40)]
     pairs = list(made.pairs(documents))

@@ -221,6 +221,11 @@ def test_an_option_that_would_change_a_piece_names_it(vocabulary: Callable[..., 
         WordPiece.open(path, cased=False)
 
 
+def test_a_vocabulary_of_special_tokens_alone_makes_all_unknown(vocabulary: Callable[..., Path]) -> None:
+    ours, _ = WordPiece.open(vocabulary("[unused1]"))
+    assert ours.text_ids("a b!") == [ours.unk] * 3
+
+
 def test_a_piece_that_the_vocabulary_lacks_is_named() -> None:
     ours, _ = both(Casing(True, True))
     assert ours.ids_of(["[CLS]", "ab", "##s"]) == [ours.cls, ours.ids["ab"], ours.ids["##s"]]

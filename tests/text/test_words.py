@@ -15,7 +15,7 @@ from bertcli.folder import Casing
 from bertcli.text import words
 from bertcli.text.counts import LONGEST_WORD, WordCounter, texts
 from bertcli.text.normalize import splitter, word_pattern
-from bertcli.text.words import Words
+from bertcli.text.words import Words, slices
 
 CHARACTERS = st.sampled_from("abcXYZ09 \t\n\r\x00\x01\x0b.,#é中仿䶵\u4dff한ａ\u0301\u3000\U00020000\U0001f600")
 TEXTS = st.lists(st.text(CHARACTERS | st.characters(exclude_categories=["Cs"]), max_size=40), max_size=6)
@@ -98,6 +98,15 @@ def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch, shared: Path) 
     assert WordCounter(split_cjk=True).count([lines[:7], lines[7:]]) == whole
     split, runs = splitter(Casing(lowercase=False, strip_accents=False)), word_pattern(split_cjk=True).findall
     assert whole == Counter(word for line in lines for run in runs(line) for word in split(run))
+
+
+@pytest.mark.parametrize("text", ["", "ab", "ab cd  ef " * 9, "x" * 50 + " y " + "z" * 30, " " * 40])
+def test_slices_are_the_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(words, "TOGETHER", 10)
+    parts = list(slices(text))
+    assert "".join(parts) == text
+    assert [word for part in parts for word in part.split()] == text.split()
+    assert all(len(part) <= 10 or " " not in part[1:10] for part in parts)
 
 
 def test_the_texts_of_a_document() -> None:
