@@ -144,7 +144,8 @@ class Summary:
     def warnings(self) -> list[str]:
         """Returns what looks wrong with the pairs."""
         unknown = unknown_warnings(self.unknown, self.pieces)
-        if self.single or not self.documents or (self.pairs and 0.4 <= self.share <= 0.6):
+        error = self.pairs**-0.5 if self.pairs else 0  # two standard errors of a share: a few pairs prove nothing
+        if self.single or not self.documents or (self.pairs and 0.4 - error <= self.share <= 0.6 + error):
             return unknown
         if not self.pairs:
             return [*unknown, "no pair: one sentence alone needs another document to take a segment from"]
