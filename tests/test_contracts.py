@@ -189,7 +189,10 @@ def test_a_missing_file_is_said_before_anything_comes_out(desk: Desk) -> None:
 @pytest.mark.parametrize(("name", "option"), [(name, o) for name in READERS for o in ("-v", "-m") if has(name, o)])
 def test_a_vocabulary_or_model_that_cannot_be_read(desk: Desk, option: str) -> None:
     (desk.folder / "void").mkdir()
-    for path, said in (("nowhere", "No such file or directory"), ("void", "No such file or directory|Is a directory")):
+    for path, said in (
+        ("nowhere", "No such file or directory"),
+        ("void", "No such file or directory|no vocab.txt and no tokenizer.json"),
+    ):
         done = desk.run(option, path, *desk.example.files, *desk.quiet)
         assert_failed(desk, done, 66, rf"{path}(/[\w.]+)?: ({said})")
 
