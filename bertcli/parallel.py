@@ -29,6 +29,8 @@ def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int 
     inherited, so it may be anything; items and results travel as pickles. Raises what the function raises in its
     item's place, and `BertcliError` where a process was killed.
     """
+    if workers > 1:
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads of `tokenizers` would not live through a fork
     remaining = iter(items)
     alone = remaining if workers == 1 else islice(remaining, ALONE)
     yield from (function(item) for item in alone if item is not None)
@@ -37,7 +39,6 @@ def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int 
 
 
 def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int) -> Iterator[R]:
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads do not live through a fork
     started: list[_Worker[T, R]] = []
     busy: deque[_Worker[T, R]] = deque()
     turn = count()

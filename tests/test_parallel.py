@@ -166,6 +166,17 @@ def test_output_is_the_same_for_any_workers(long: Path, shell: Callable[..., Res
     assert one.out == two.out != b""
 
 
+def test_threads_of_tokenizers_do_not_block_workers(tmp_path: Path, shell: Callable[..., Result]) -> None:
+    """Asked to use threads, it would lose them in the fork, and wait for them."""
+    (tmp_path / "vocab.txt").write_text(PIECES)
+    text = tmp_path / "accents.txt"
+    text.write_text(
+        "".join(f"{chr(0xE0 + index % 30)}{index} {chr(0x3B1 + index % 20)}x{index}\n" for index in range(300_000))
+    )
+    line = "TOKENIZERS_PARALLELISM=true timeout 100 bertcli tokenize accents.txt --workers 2 --plain --quiet | wc -l"
+    assert shell(line).out.strip() == b"300000"
+
+
 def test_workers_do_not_outlive_their_command(long: Path) -> None:
     command = [sys.executable, "-m", "bertcli", "tokenize", long.name, "--workers", "2", "--plain", "--quiet"]
     process = subprocess.Popen(command, cwd=long.parent, env=environment(), stdout=subprocess.PIPE)
