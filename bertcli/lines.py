@@ -136,10 +136,10 @@ class Lines(Numbered):
         """Returns whether all lines have been yielded."""
         return self._ended and not self._lines
 
-    def waits(self) -> bool:
-        """Returns whether the next line has not arrived, so that asking for it would wait for the producer."""
+    def waits(self, patience: float = 0) -> bool:
+        """Returns whether the next line does not arrive within so many seconds: asking for it would wait longer."""
         while not self._lines and not self._ended:
-            if not _has_data(self._file):
+            if not _has_data(self._file, patience):
                 return True
             self._guarded(self._fill)
         return False
@@ -171,9 +171,9 @@ def is_blank(line: bytes) -> bool:
     return not line or line.isspace()
 
 
-def _has_data(file: BinaryIO) -> bool:
-    """Returns whether a read would come back at once, with bytes or with the end of the file."""
+def _has_data(file: BinaryIO, patience: float) -> bool:
+    """Returns whether a read would come back within so many seconds, with bytes or with the end of the file."""
     try:
-        return bool(select.select([file], [], [], 0)[0])
+        return bool(select.select([file], [], [], patience)[0])
     except (OSError, ValueError):  # no descriptor: a file in memory
         return True

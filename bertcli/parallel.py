@@ -7,10 +7,11 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count, islice
 from multiprocessing.connection import Connection
+from queue import Queue
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from bertcli.errors import BertcliError
@@ -19,6 +20,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ALONE = 8  # items that are done here: a short stream needs no process more, and those of a long one inherit a memory
+END = object()  # of the items that a process is given
 AHEAD = 2  # items that a process holds at most: one in work, one to go on with
 
 
@@ -83,7 +85,7 @@ class _Worker(Generic[T, R]):
 
     def send(self, item: T) -> None:
         """Hand over an item."""
-        with suppress(BrokenPipeError):  # a dead process: its missing result tells
+        with suppress(OSError):  # a dead process: its missing result tells
             self._pipe.send(item)
 
     def result(self) -> R:
@@ -99,9 +101,9 @@ class _Worker(Generic[T, R]):
 
     def end(self) -> None:
         """Stop the process, whatever it does."""
+        self._pipe.close()  # ends it where SIGTERM is ignored
         self._process.terminate()
         self._process.join()
-        self._pipe.close()
 
 
 def _serve(function: Callable[[Any], Any], pipe: Connection, inherited: list[Connection]) -> None:
@@ -110,12 +112,18 @@ def _serve(function: Callable[[Any], Any], pipe: Connection, inherited: list[Con
     for other in inherited:
         other.close()
     # The next item is taken in while this one is worked on, so that nobody waits for room in a pipe.
-    with ThreadPoolExecutor(1) as reader, suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        coming = reader.submit(pipe.recv)
-        while True:
-            item = coming.result()
-            coming = reader.submit(pipe.recv)
+    items: Queue[Any] = Queue()
+    Thread(target=_take_in, args=(pipe, items), daemon=True).start()
+    with suppress(BrokenPipeError, ConnectionResetError):
+        for item in iter(items.get, END):
             try:
                 pipe.send((function(item), None))
             except Exception as error:
                 pipe.send((None, error))
+
+
+def _take_in(pipe: Connection, items: Queue[Any]) -> None:
+    with suppress(EOFError, OSError):
+        while True:
+            items.put(pipe.recv())
+    items.put(END)

@@ -149,11 +149,11 @@ class Reader:
     def _open(self, source: Source) -> Lines:
         return Lines(source, self._before_wait, on_error=self._on_error, skipped=self.skipped)
 
-    def batches(self, size: int = BATCH) -> Iterator[Batch | None]:
+    def batches(self, size: int = BATCH, patience: float = 0) -> Iterator[Batch | None]:
         """Yields the lines in batches of `size` bytes, small ones first, so that the first results come early.
 
-        A batch ends, and None follows, where the next line would have to be waited for; what came before a fault is
-        not lost.
+        A batch ends, and None follows, where the next line does not come within `patience` seconds; what came before a
+        fault is not lost.
         """
         index, room = 0, size // 64
         for lines in map(self._open, self._sources):
@@ -164,7 +164,7 @@ class Reader:
                     if not is_blank(line):
                         index += 1
                         batch.is_text = is_text(line) if batch.is_text is None else batch.is_text
-                    waits = lines.waits()
+                    waits = lines.waits(patience)
                     if batch.size >= room or waits:
                         yield batch
                         batch, room = Batch(lines, index, batch.is_text), min(2 * room, size)

@@ -89,6 +89,16 @@ def test_what_came_before_a_fault_of_the_input_is_not_lost(workers: int) -> None
     assert seen == list(range(MANY))
 
 
+def test_a_failure_that_cannot_be_told_is_no_hang() -> None:
+    def refuse(item: int) -> int:
+        if item == MANY - 1:
+            raise KeyboardInterrupt
+        return item
+
+    with pytest.raises(BertcliError, match="a worker process died"):
+        list(ordered(refuse, range(MANY), 2))
+
+
 def test_a_killed_process_is_told_not_waited_for() -> None:
     def die(item: int) -> int:
         if item == MANY - 1:

@@ -34,6 +34,8 @@ class Counts(Summary, Protocol):
         ...
 
 
+PATIENCE = 0.05  # seconds
+
 T = TypeVar("T")
 R = TypeVar("R")
 C = TypeVar("C", bound=Counts)
@@ -107,8 +109,9 @@ class Streams:
         """Yields what a stage makes of one batch of the input after another, the work shared by `workers` processes."""
         from bertcli.parallel import ordered
 
-        reader = self.reader(stage.schema, text=text)
-        with closing(ordered(stage, reader.batches(stage.size), workers)) as results:
+        # A pipe is empty for an instant again and again: were that a pause, workers would wait for each other.
+        batches = self.reader(stage.schema, text=text).batches(stage.size, PATIENCE if workers > 1 else 0)
+        with closing(ordered(stage, batches, workers)) as results:
             for result, skipped, fault in results:
                 self.skipped += skipped
                 yield result

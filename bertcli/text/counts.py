@@ -13,7 +13,8 @@ from bertcli.text.normalize import splitter
 from bertcli.text.words import Words, portions, slices
 
 BATCH = 1 << 22  # bytes that are counted together, so that the counts are few beside the words
-LONGEST_WORD = 100  # code points; a longer word is [UNK] to the tokenizer, and counted by its beginning
+LONGEST_WORD = 100  # code points; a longer word is [UNK] to the tokenizer
+LONGEST_KEPT = 16 * LONGEST_WORD  # of an absurd word; more than enough of one with an accent on each letter
 
 
 def texts(record: Record, index: int) -> list[str]:
@@ -24,7 +25,7 @@ def texts(record: Record, index: int) -> list[str]:
 
 
 class WordCounter:
-    """Counts words as BERT cuts them, with their case and accents; it remembers how it cut those met before."""
+    """Counts words as BERT cuts them, with their case and accents; it remembers the runs that it met."""
 
     def __init__(self, *, split_cjk: bool) -> None:
         """Know no word yet."""
@@ -42,7 +43,7 @@ class WordCounter:
         words: Counter[str] = Counter()
         for number in np.flatnonzero(totals).tolist():
             for word in self._split(self._words.words[number].decode()):
-                words[word[: LONGEST_WORD + 1]] += int(totals[number])
+                words[word[:LONGEST_KEPT]] += int(totals[number])
         if self._words.is_full:
             self._words.clear()
         return words

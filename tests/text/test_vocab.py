@@ -132,6 +132,13 @@ def test_long_words_teach_nothing_and_are_counted() -> None:
         learn({"q" * 101: 3}, 100)
 
 
+def test_accents_do_not_hide_a_long_word() -> None:
+    pieces, summary = trained(["ab " + "x\u0301" * 5_000_000 + " " + "z\u0301" * 80], 100)
+    assert "x" not in "".join(pieces)
+    assert "z" in pieces
+    assert summary.too_long == 1
+
+
 def test_the_summary_counts_running_words() -> None:
     pieces, summary = trained(["aa aa aa aa ab\u4e00 " + "q" * 101], 7)
     assert pieces == [*SPECIAL, "a", "##a"]
