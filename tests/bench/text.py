@@ -182,7 +182,7 @@ def tokenize(bench: Bench) -> None:
     ours = [*BERTCLI, "tokenize", "--quiet", "-v", *files]
     without, whole = [*PEERS, "tokenize_without_offsets", *files], [*PEERS, "tokenize", *files]
     sides = {
-        "bertcli tokenize": Side([ours]),
+        "bertcli tokenize": Side([ours], one_thread=True),
         "bertcli tokenize --workers 2": Side([[*ours, "--workers", "2"]]),
         "encode_batch_fast, no offsets": Side([without], one_thread=True),
         "encode_batch": Side([whole], one_thread=True),
