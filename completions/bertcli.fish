@@ -22,7 +22,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l alphabet -d 'Piece
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l min-count -d 'How often a pair of pieces must come to be joined, and a piece of several characters to stay' -x
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l special -d 'Ids of [PAD] [UNK] [CLS] [SEP] [MASK]: 0-4, or 0 and 100-103 with [unusedN] between' -x -a 'first google'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l extend -d 'Add to a vocabulary, whose ids stay' -r
-complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l workers -d 'Processes that share the work; the records are the same' -x
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l workers -d 'Processes that share the work; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
@@ -39,7 +39,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l quiet -s q -d '
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l field -d 'The field to tokenize, a string or a list of words' -r
-complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l workers -d 'Processes that share the work; the records are the same' -x
+complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l workers -d 'Processes that share the work; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -s v -l vocab -d 'The vocabulary, a piece a line, or a folder with one' -r
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
@@ -55,7 +55,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l window -d 'How man
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l pool -d 'Documents that random segments come from, not the window; all are held' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l single -d 'Pack sentences into segments, without pairing'
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l split -d 'How a text is cut into sentences' -x -a 'lines rules sentencex'
-complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l workers -d 'Processes that share the work; the records are the same' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l workers -d 'Processes that share the work; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -s v -l vocab -d 'The vocabulary, a piece a line, or a folder with one' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
@@ -73,7 +73,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from mask' -l ngram -d 'Mask span
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l max-masks -d 'Tokens to predict a sequence, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l copies -d 'How many times each pair is written, with other masks; from the second on #1, #2, … follow the id' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
-complete -c bertcli -n '__fish_seen_subcommand_from mask' -l workers -d 'Processes that share the work; the records are the same' -x
+complete -c bertcli -n '__fish_seen_subcommand_from mask' -l workers -d 'Processes that share the work; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -s v -l vocab -d 'The vocabulary, a piece a line, or a folder with one' -r
 complete -c bertcli -n '__fish_seen_subcommand_from mask' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'

@@ -119,7 +119,7 @@ workers = click.option(
     type=Integer(1),
     default=1,
     show_default=True,
-    help="Processes that share the work; the records are the same.",
+    help="Processes that share the work; the result is the same.",
 )
 
 

@@ -52,9 +52,8 @@ class BatchEncoder:
 
     def _forget(self) -> None:
         self._words.clear()
-        self._counts, self._firsts = np.zeros(
-            (2, 0), dtype=np.int64
-        )  # by number: a word's pieces, and the first of them
+        # By number: how many pieces a word has, and where the first one is.
+        self._counts, self._firsts = np.zeros((2, 0), dtype=np.int64)
         self._ids = np.zeros(0, dtype=np.int32)  # the pieces of one word after those of another
         self._spans = np.zeros((2, 0), dtype=np.int32)
 

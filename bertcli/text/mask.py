@@ -244,7 +244,7 @@ class Masking:
             raise BadData(field="word_starts", found=starts, expected=f"places of the {len(tokens)} tokens")
         name = key(record, index)
         copies = [self._copy(record, copy, name) for copy in range(self._copies)]
-        self._counts.borderless += self._whole_word and record.get("word_starts") is None
+        self._counts.borderless += self._whole_word and not record.get("word_starts")
         return copies
 
     def _copy(self, record: Record, copy: int, name: str) -> Record:

@@ -152,11 +152,11 @@ class Words:
         new = np.arange(len(self.words), len(self.words) + keys.shape[1])
         self.words += words
         self.size += sum(map(len, words))
-        is_full = len(self.words) > self._keys.shape[1]
+        grows = len(self.words) > self._keys.shape[1]
         while len(self.words) > self._keys.shape[1]:
             self._keys = np.concatenate([self._keys, np.zeros_like(self._keys)], axis=1)
         self._keys[:, new] = keys
-        self._rehash() if is_full else self._place(new)
+        self._rehash() if grows else self._place(new)
 
     def _rehash(self) -> None:
         self._slots = np.full(4 * self._keys.shape[1], -1, dtype=np.int64)

@@ -344,3 +344,8 @@ def test_counts_add_up_and_are_told_in_words() -> None:
     assert more.warnings() == []
     assert str(more) == "2 records, 0 of 1 token masked (0.0%); 1 record without a masked token"
     assert str(Counts()) == "0 records, 0 of 0 tokens masked (0.0%)"
+
+
+def test_empty_borders_are_none(masked: Callable[..., Result]) -> None:
+    pair = {"tokens": [CLS, "a", "b", SEP], "word_starts": []}
+    assert "warning: 1 pair without word_starts" in masked([pair], "--whole-word", "--quiet").err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bertcli.folder import Casing
+from bertcli.lines import Source
+from bertcli.parallel import ordered
+from bertcli.records import Document
+from bertcli.stream import Reader, Stage
 from bertcli.text import words
 from bertcli.text.counts import LONGEST_KEPT, WordCounter, texts
 from bertcli.text.normalize import splitter, word_pattern
@@ -107,6 +112,18 @@ def test_slices_are_the_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None
     assert "".join(parts) == text
     assert [word for part in parts for word in part.split()] == text.split()
     assert all(len(part) <= 10 or " " not in part[1:10] for part in parts)
+
+
+def test_counts_are_the_same_for_any_workers(shared: Path) -> None:
+    corpus = (shared / "demo" / "demo_corpus.txt").read_bytes()
+    counts: list[Counter[str]] = [Counter(), Counter()]
+    for workers, counted in enumerate(counts, 1):
+        stage = Stage(Document, texts, WordCounter(split_cjk=True).count)
+        batches = Reader([Source(io.BytesIO(corpus), "in")], Document, text=True).batches(1 << 12)
+        for result, _, fault in ordered(stage, batches, workers):
+            assert fault is None
+            counted.update(result)
+    assert counts[0] == counts[1] == WordCounter(split_cjk=True).count([corpus.decode().splitlines()])
 
 
 def test_the_texts_of_a_document() -> None:
