@@ -5,10 +5,10 @@ Shapes: t texts, w words, p pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from itertools import chain, compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +16,21 @@ from numpy.typing import NDArray
 from bertcli.errors import BadData, many
 from bertcli.records import Record
 from bertcli.stream import joined
-from bertcli.text.wordpiece import unknown_warnings
-from bertcli.text.words import Found, Integers, Words
+from bertcli.text.wordpiece import WordPiece, is_plain, unknown_warnings
+from bertcli.text.words import Found, Integers, Words, grown
 
-if TYPE_CHECKING:
-    from bertcli.text.wordpiece import WordPiece
+Small = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Encodings:
     """The ids [p] of some texts; text i has those from `bounds[i]` to `bounds[i + 1]` [t + 1]."""
 
-    ids: NDArray[np.int32]
+    ids: Small
     bounds: Integers
     _found: Found
     _counts: Integers  # the pieces of each word [w]
-    _spans: NDArray[np.int32]  # where a piece begins and ends in its word [2, all pieces]
+    _spans: Small  # where a piece begins and ends in its word [2, all pieces]
     _places: Integers  # of the texts' pieces among those [p]
 
     @cached_property
@@ -42,45 +41,74 @@ class Encodings:
 
 
 class BatchEncoder:
-    """What the words met so far became, in arrays."""
+    """Encodes many texts at once, many times faster than one by one: what words became is kept in arrays."""
 
     def __init__(self, wordpiece: WordPiece) -> None:
         """Know no word yet."""
-        self._wordpiece = wordpiece
+        self.wordpiece = wordpiece
+        self._lengths = np.array(wordpiece.lengths, dtype=np.int32)
         self._words = Words(lowercase=wordpiece.casing.lowercase, split_cjk=wordpiece.casing.split_cjk)
         self._forget()
 
     def _forget(self) -> None:
         self._words.clear()
-        # By number: how many pieces a word has, and where the first one is.
-        self._counts, self._firsts = np.zeros((2, 0), dtype=np.int64)
-        self._ids = np.zeros(0, dtype=np.int32)  # the pieces of one word after those of another
-        self._spans = np.zeros((2, 0), dtype=np.int32)
+        # By number: where a word's first piece is, and how many it has.
+        self._known, self._pieces = 0, np.zeros((2, 1 << 12), dtype=np.int32)
+        # The pieces of one word after those of another: id, start and end in the word.
+        self._held, self._store = 0, np.zeros((3, 1 << 13), dtype=np.int32)
 
     def encode(self, texts: Sequence[str]) -> Encodings:
         """Returns the pieces of some texts."""
         if self._words.is_full:
             self._forget()
         found = self._words.find(texts)
-        self._learn(self._words.words[len(self._counts) :])
-        counts = self._counts[found.numbers]
-        ends = np.cumsum(counts)
+        self._learn([word.decode() for word in self._words.words[self._known :]])
+        firsts, counts = self._pieces[:, found.numbers]
+        ends = np.cumsum(counts, dtype=np.int64)
         total = ends[-1] if len(ends) else 0
         # A word's n-th piece lies n places after its first.
-        places = np.repeat(self._firsts[found.numbers] - (ends - counts), counts) + np.arange(total)
+        places = np.repeat(firsts - (ends - counts), counts) + np.arange(total)
         bounds = np.concatenate([[0], ends])[np.concatenate([[0], np.cumsum(found.counts)])]
-        return Encodings(self._ids[places], bounds, found, counts, self._spans, places)
+        return Encodings(self._store[0, places], bounds, found, counts, self._store[1:], places)
 
-    def _learn(self, words: list[bytes]) -> None:
+    def _learn(self, words: list[str]) -> None:
         if not words:
             return
-        pieces = self._wordpiece.pieces_of([word.decode() for word in words])
-        counts = np.array(pieces.counts)
-        firsts = len(self._ids) + np.cumsum(counts) - counts
-        spans = np.array([pieces.starts, pieces.ends], dtype=np.int32)
-        self._counts, self._firsts = np.concatenate([[self._counts, self._firsts], [counts, firsts]], axis=1)
-        self._ids = np.concatenate([self._ids, np.array(pieces.ids, dtype=np.int32)])
-        self._spans = np.concatenate([self._spans, spans], axis=1)
+        plain = np.fromiter(map(is_plain, words), dtype=bool, count=len(words))
+        numbers = self._known + np.arange(len(words))
+        self._known += len(words)
+        self._keep(numbers[plain], *self._cut(list(compress(words, plain))))
+        if others := list(compress(words, ~plain)):
+            self._keep(numbers[~plain], *self._asked(others))
+
+    def _cut(self, words: list[str]) -> tuple[Integers, Small]:
+        """Returns how many pieces words have [w] that are one to BERT, and the pieces [3, p]."""
+        cut = list(map(self.wordpiece.cut, words))
+        counts, ids = _sizes(cut), np.array([*chain.from_iterable(cut)], dtype=np.int32)
+        # A word that cannot be cut is one [UNK], of its own length.
+        lengths = np.where(ids == self.wordpiece.unk, np.repeat(_sizes(words), counts), self._lengths[ids])
+        ends = np.cumsum(lengths)
+        begins = np.repeat((ends - lengths)[np.cumsum(counts) - counts], counts)
+        return counts, np.stack([ids, ends - lengths - begins, ends - begins]).astype(np.int32)
+
+    def _asked(self, words: list[str]) -> tuple[Integers, Small]:
+        """Returns the same of any other words."""
+        encodings = self.wordpiece.peer.encode_batch(words, add_special_tokens=False)
+        ids = [*chain.from_iterable(encoding.ids for encoding in encodings)]
+        offsets = [*chain.from_iterable(encoding.offsets for encoding in encodings)]
+        return _sizes(encodings), np.vstack([ids, np.reshape(offsets, (len(ids), 2)).T]).astype(np.int32)
+
+    def _keep(self, numbers: Integers, counts: Integers, pieces: Small) -> None:
+        """Remember the pieces of words."""
+        self._pieces = grown(self._pieces, self._known)
+        self._pieces[:, numbers] = self._held + np.cumsum(counts) - counts, counts
+        held, self._held = self._held, self._held + pieces.shape[1]
+        self._store = grown(self._store, self._held)
+        self._store[:, held : self._held] = pieces
+
+
+def _sizes(items: Sequence[Sized]) -> Integers:
+    return np.fromiter(map(len, items), dtype=np.int64, count=len(items))
 
 
 def _code_points(found: Found) -> Integers:
@@ -123,7 +151,7 @@ class Tokenizing:
 
     def __init__(self, wordpiece: WordPiece, field: str | None = None) -> None:
         """Take the vocabulary and the field."""
-        self._wordpiece, self._field = wordpiece, field
+        self._wordpiece, self._encoder, self._field = wordpiece, BatchEncoder(wordpiece), field
 
     def checked(self, record: Record, index: int) -> tuple[Record, str | list[str]]:
         """Returns a record and its field; raises `BadData` where that is neither a string nor a list of words."""
@@ -145,7 +173,7 @@ class Tokenizing:
         For a list of words there is also `word_ids`, the word that each piece belongs to, and offsets count within the
         word; a word of which nothing is left is one [UNK].
         """
-        encodings = self._wordpiece.encode_all([text for _, value in records for text in _texts(value)])
+        encodings = self._encoder.encode([text for _, value in records for text in _texts(value)])
         begin = 0
         for record, value in records:
             end = begin + len(_texts(value))

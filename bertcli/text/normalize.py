@@ -19,9 +19,9 @@ from bertcli.folder import SPECIAL, Casing
 _UNUSED = re.compile(r"\[unused\d+\]")
 
 
-# Characters that stand apart whatever is beside them: blanks and marks in ASCII, and where they are split, ideographs.
-# (There are more of each: they come as parts of other words, and `tokenizers` finds them.)
-BLANKS, MARKS, IDEOGRAPHS = " \t\n\r", string.punctuation, "\u4e00-\u9fff"
+# Characters that stand apart whatever is beside them: blanks and marks in ASCII, dashes and quotation marks, and where
+# they are split, ideographs. (There are more of each: they come as parts of other words, and `tokenizers` finds them.)
+BLANKS, MARKS, QUOTES, IDEOGRAPHS = " \t\n\r", string.punctuation, "\u2010-\u2027", "\u4e00-\u9fff"
 
 
 def is_unused(piece: str) -> bool:
@@ -43,7 +43,7 @@ def normalizer(casing: Casing, *, clean: bool = True) -> Any:
 
 def word_pattern(*, split_cjk: bool) -> re.Pattern[str]:
     """Returns what finds single marks, single ideographs if they are split, and the runs between them and blanks."""
-    alone = re.escape(MARKS) + (IDEOGRAPHS if split_cjk else "")
+    alone = re.escape(MARKS) + QUOTES + (IDEOGRAPHS if split_cjk else "")
     return re.compile(rf"[{alone}]|[^{BLANKS}{alone}]+")
 
 

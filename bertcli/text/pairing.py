@@ -19,6 +19,7 @@ import numpy as np
 from bertcli.errors import BadData, many
 from bertcli.records import Record, as_text, key, randomness
 from bertcli.text import sentences
+from bertcli.text.batch import BatchEncoder
 from bertcli.text.pairs import Sentences, make_pairs, pack
 from bertcli.text.wordpiece import WordPiece, unknown_warnings
 from bertcli.text.words import portions
@@ -58,7 +59,7 @@ class Codebook:
 
     def __init__(self, wordpiece: WordPiece, split: sentences.Split) -> None:
         """Take the vocabulary, and how a text is cut into sentences."""
-        self._wordpiece, self._split = wordpiece, split
+        self._wordpiece, self._encoder, self._split = wordpiece, BatchEncoder(wordpiece), split
         ids = np.arange(len(wordpiece.pieces), dtype=np.int32)
         goes_on = np.array([piece.startswith("##") for piece in wordpiece.pieces])
         self._codes = np.where(goes_on, ~ids, ids)
@@ -88,7 +89,7 @@ class Codebook:
 
     def _of_texts(self, texts: Iterable[str]) -> Iterator[array[int]]:
         for together in portions(texts):
-            encodings = self._wordpiece.encode_all(together)
+            encodings = self._encoder.encode(together)
             codes = array("i", self._codes[encodings.ids].tobytes())
             yield from (codes[start:end] for start, end in pairwise(encodings.bounds.tolist()))
 

@@ -1,23 +1,20 @@
 """Text to WordPiece ids: the same as `tokenizers`' BertWordPieceTokenizer, faster because words come back.
 
-What a word became is remembered, here for one text, in `batch.py` for many at once. Words of ASCII are cut here, by
-greedy longest match, the others by `tokenizers`.
+What a word became is remembered, here for one text at a time, in `batch.py` for many at once. Words of ASCII are cut
+here, by greedy longest match, the others by `tokenizers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bertcli.errors import BadData
 from bertcli.folder import MASK, SPECIAL, UNK, Casing, read_casing, read_vocabulary
 from bertcli.text.normalize import combine, infer_casing, normalizer, word_pattern
-
-if TYPE_CHECKING:
-    from bertcli.text.batch import BatchEncoder, Encodings
 
 REMEMBERED = 1 << 17  # words a memory holds before it starts anew: about 50 MB
 LONGEST_REMEMBERED = 64  # characters; longer words hardly come back
@@ -32,18 +29,6 @@ class Encoding(NamedTuple):
     offsets: list[tuple[int, int]]
 
 
-class Pieces(NamedTuple):
-    """What words become: the ids of all their pieces, where each begins and ends in its word, and how many a word has.
-
-    Places count code points.
-    """
-
-    ids: list[int]
-    starts: list[int]
-    ends: list[int]
-    counts: list[int]
-
-
 class WordPiece:
     """A vocabulary with the casing of its pieces: text in, ids out.
 
@@ -55,7 +40,7 @@ class WordPiece:
         self.pieces, self.casing, self.max_chars = pieces, casing, max_chars
         self.ids = {piece: index for index, piece in enumerate(pieces)}
         self.pad, self.unk, self.cls, self.sep, self.mask = (self.ids[token] for token in SPECIAL)
-        self._lengths = [len(piece.removeprefix("##")) for piece in pieces]
+        self.lengths = [len(piece.removeprefix("##")) for piece in pieces]
         self._longest = max(map(len, pieces))
         self._word = word_pattern(split_cjk=casing.split_cjk)
         self._memory = _Memory(self)
@@ -116,16 +101,6 @@ class WordPiece:
         """Returns the ids of each word, tokenised on its own; a word of which nothing is left is [UNK]."""
         return [self.text_ids(word) or [self.unk] for word in words]
 
-    def encode_all(self, texts: Sequence[str]) -> Encodings:
-        """Returns the ids and offsets of many texts, many times faster than one by one."""
-        return self._batch.encode(texts)
-
-    @cached_property
-    def _batch(self) -> BatchEncoder:
-        from bertcli.text.batch import BatchEncoder  # and numpy with it
-
-        return BatchEncoder(self)
-
     def ids_of(self, tokens: Iterable[str], field: str = "tokens") -> list[int]:
         """Returns the ids of pieces; raises `BadData` naming the first that the vocabulary lacks."""
         try:
@@ -136,30 +111,19 @@ class WordPiece:
 
     # -- words -----------------------------------------------------------------------------------------------
 
-    def pieces_of(self, words: Sequence[str]) -> Pieces:
-        """Returns what words become that stand between blanks and marks, or are marks."""
-        pieces = Pieces([], [], [], [])
-        others = [word for word in words if not _is_plain(word)]
-        encoded = iter(self._peer.encode_batch(others, add_special_tokens=False) if others else ())
-        for word in words:
-            if not _is_plain(word):
-                encoding = next(encoded)
-                ids, spans = encoding.ids, encoding.offsets
-            else:
-                ids = self.cut(word.lower() if self.casing.lowercase else word)
-                ends = accumulate([self._lengths[index] for index in ids]) if len(ids) > 1 else [len(word)]
-                spans = pairwise(chain((0,), ends))
-            pieces.ids.extend(ids)
-            pieces.counts.append(len(ids))
-            for start, end in spans:
-                pieces.starts.append(start)
-                pieces.ends.append(end)
-        return pieces
+    def encode_word(self, word: str) -> Encoding:
+        """Returns the ids and offsets of a word that stands between blanks and marks, or is a mark."""
+        if not is_plain(word):
+            encoding = self.peer.encode(word, add_special_tokens=False)
+            return Encoding(encoding.ids, encoding.offsets)
+        ids = self.cut(word.lower() if self.casing.lowercase else word)
+        ends = accumulate([self.lengths[index] for index in ids], initial=0) if len(ids) > 1 else (0, len(word))
+        return Encoding(ids, list(pairwise(ends)))
 
-    def cut(self, word: str) -> tuple[int, ...]:
+    def cut(self, word: str) -> list[int]:
         """Returns the greedy longest-match-first pieces of a normalised word."""
         if len(word) > self.max_chars:
-            return (self.unk,)
+            return [self.unk]
         ids: list[int] = []
         rest, prefix, find = word, 0, self.ids.get
         while len(rest) > prefix:
@@ -167,13 +131,13 @@ class WordPiece:
             while (index := find(piece)) is None:
                 piece = piece[:-1]
                 if len(piece) <= prefix:
-                    return (self.unk,)
+                    return [self.unk]
             ids.append(index)
             rest, prefix = f"##{rest[len(piece) :]}", 2
-        return tuple(ids)
+        return ids
 
     @cached_property
-    def _peer(self) -> Any:
+    def peer(self) -> Any:
         """The tokenizer of `tokenizers` with this vocabulary and no added tokens."""
         from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -183,23 +147,23 @@ class WordPiece:
         return peer
 
 
-class _Memory(dict[str, tuple[list[int], list[tuple[int, int]]]]):
-    """The ids and offsets of each word met so far, in bounded memory."""
+class _Memory(dict[str, Encoding]):
+    """The pieces of each word met so far, in bounded memory."""
 
     def __init__(self, wordpiece: WordPiece) -> None:
         self._wordpiece = wordpiece
 
-    def __missing__(self, word: str) -> tuple[list[int], list[tuple[int, int]]]:
-        pieces = self._wordpiece.pieces_of([word])
-        value = pieces.ids, list(zip(pieces.starts, pieces.ends, strict=True))
+    def __missing__(self, word: str) -> Encoding:
+        encoding = self._wordpiece.encode_word(word)
         if len(word) <= LONGEST_REMEMBERED:
             if len(self) >= REMEMBERED:
                 self.clear()
-            self[word] = value
-        return value
+            self[word] = encoding
+        return encoding
 
 
-def _is_plain(word: str) -> bool:
+def is_plain(word: str) -> bool:
+    """Returns whether a word between blanks and marks is one to BERT, and but for its case as it is."""
     return word.isascii() and word.isprintable()
 
 

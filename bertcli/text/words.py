@@ -1,9 +1,9 @@
 """The words of many texts at once, as numbers: a word that comes back is looked up, not cut again.
 
-BERT's cleaning and splitting look at one character at a time, and blanks, ASCII marks and ideographs stand apart
-whatever is beside them. So a text falls into words of three kinds: runs without any of these, single marks, single
-ideographs. A run may still hold accents, control characters, or marks outside ASCII, and be no, one or several words
-to BERT; that depends on the run alone, and is asked once for each distinct one.
+BERT's cleaning and splitting look at one character at a time, and blanks, marks and ideographs stand apart whatever is
+beside them. So a text falls into words of three kinds: runs without any of these, single marks, single ideographs. A
+run may still hold accents, control characters, or rare marks, and be no, one or several words to BERT; that depends on
+the run alone, and is asked once for each distinct one.
 
 Texts lie in one buffer as UTF-8, which numpy looks at whole. Shapes: n bytes, w words, t texts.
 """
@@ -11,13 +11,14 @@ Texts lie in one buffer as UTF-8, which numpy looks at whole. Shapes: n bytes, w
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcli.text.normalize import BLANKS, MARKS
+from bertcli.text.normalize import BLANKS, IDEOGRAPHS, MARKS, QUOTES
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
@@ -36,7 +37,9 @@ LOWER_CASE = AS_IT_IS.lower()
 
 REMEMBERED = 1 << 19  # words: about 100 MB
 TOGETHER = 1 << 20  # characters
+AT_ONCE = 1 << 17  # words, of which a text may have any number: 20 MB
 KEY = 16  # bytes, as two integers; a longer word is looked up by itself
+BLANK_IN_TEXT = re.compile(f"[{BLANKS}]")
 FILLED = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 SALTS = np.frombuffer(os.urandom(16), dtype=np.uint64) | np.uint64(1)  # no text can be made so that its words collide
 
@@ -58,15 +61,32 @@ class Found(NamedTuple):
 def borders(data: Bytes, *, split_cjk: bool) -> tuple[Integers, Integers]:
     """Returns where the words in a buffer [n] begin and end, [w] each; its first byte and its last are blank."""
     kinds = KINDS[data]
-    if split_cjk:
-        # U+4E00 to U+9FFF: three bytes, the first of them from 0xE4 to 0xE9.
-        lead = np.flatnonzero(((data >= 0xE5) & (data <= 0xE9)) | ((data == 0xE4) & (np.roll(data, -1) >= 0xB8)))
+    lead = np.flatnonzero((data >= 0xE2) & (data <= 0xE9))  # the first of three bytes, from U+2000 to U+9FFF
+    if lead.size:
+        points = (data[lead] & 0xF).astype(np.int32) << 12 | (data[lead + 1] & 0x3F).astype(np.int32) << 6
+        points |= data[lead + 2] & 0x3F
+        alone = _is_within(points, QUOTES) | (split_cjk & _is_within(points, IDEOGRAPHS))
+        lead = lead[alone]
         kinds[lead], kinds[lead + 1], kinds[lead + 2] = FIRST, BLANK, LAST
     run = (kinds & RUN).view(bool)
     first, last = (kinds & FIRST).astype(bool), (kinds & LAST).astype(bool)
     first[1:] |= run[1:] & ~run[:-1]
     last[:-1] |= run[:-1] & ~run[1:]
     return np.flatnonzero(first), np.flatnonzero(last) + 1
+
+
+def _is_within(points: NDArray[np.int32], characters: str) -> Truths:
+    """Returns whether code points are of a range, given as in a regular expression."""
+    first, last = map(ord, characters.split("-"))
+    is_within: Truths = (points >= first) & (points <= last)
+    return is_within
+
+
+def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Returns an array that has room for at least `size` along its last axis; it doubles, so that copies are few."""
+    while array.shape[-1] < size:
+        array = np.concatenate([array, np.zeros_like(array)], axis=-1)
+    return array
 
 
 class Words:
@@ -100,9 +120,13 @@ class Words:
         data = np.frombuffer(joined, dtype=np.uint8)
         sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
         ends = np.cumsum(1 + sizes)
-        starts, stops = borders(data, split_cjk=self._split_cjk and not joined.isascii())
+        starts, stops = borders(data, split_cjk=self._split_cjk)
         counts = np.diff(np.searchsorted(starts, ends), prepend=0)
-        return Found(self._numbers(joined, starts, stops), starts, stops, counts, ends - sizes, data)
+        numbers = np.empty(len(starts), dtype=np.int64)
+        for begin in range(0, len(starts), AT_ONCE):
+            part = slice(begin, begin + AT_ONCE)
+            numbers[part] = self._numbers(joined, starts[part], stops[part])
+        return Found(numbers, starts, stops, counts, ends - sizes, data)
 
     def _numbers(self, joined: bytes, starts: Integers, stops: Integers) -> Integers:
         # Eight bytes from each place on; what lies behind the word is masked away.
@@ -152,11 +176,9 @@ class Words:
         new = np.arange(len(self.words), len(self.words) + keys.shape[1])
         self.words += words
         self.size += sum(map(len, words))
-        grows = len(self.words) > self._keys.shape[1]
-        while len(self.words) > self._keys.shape[1]:
-            self._keys = np.concatenate([self._keys, np.zeros_like(self._keys)], axis=1)
+        before, self._keys = self._keys, grown(self._keys, len(self.words))
         self._keys[:, new] = keys
-        self._rehash() if grows else self._place(new)
+        self._place(new) if self._keys is before else self._rehash()
 
     def _rehash(self) -> None:
         self._slots = np.full(4 * self._keys.shape[1], -1, dtype=np.int64)
@@ -194,10 +216,9 @@ def slices(text: str) -> Iterator[str]:
     """Yields a text in parts that are looked at together, cut before a blank, for those who ask only for its words."""
     start = 0
     while len(text) - start > TOGETHER:
-        end = text.rfind(" ", start + 1, start + TOGETHER)
-        end = text.find(" ", start + TOGETHER) if end < 0 else end
-        if end < 0:
+        blank = BLANK_IN_TEXT.search(text, start + TOGETHER)
+        if blank is None:
             break
-        yield text[start:end]
-        start = end
+        yield text[start : blank.start()]
+        start = blank.start()
     yield text[start:]

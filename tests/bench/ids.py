@@ -16,14 +16,15 @@ from typing import Any
 from peers import batches, lines, open_tokenizer
 
 from bertcli.parallel import ordered
+from bertcli.text.batch import BatchEncoder
 from bertcli.text.wordpiece import WordPiece
 
 
 def ours(vocabulary: str, texts: Iterator[str], workers: int) -> Callable[[], Iterator[Any]]:
-    wordpiece = WordPiece.open(Path(vocabulary))[0]
+    encoder = BatchEncoder(WordPiece.open(Path(vocabulary))[0])
 
     def encode(joined: str) -> Any:  # one string is sent to a worker faster than ten thousand
-        encodings = wordpiece.encode_all(joined.split("\n"))
+        encodings = encoder.encode(joined.split("\n"))
         return encodings.ids, encodings.bounds
 
     return partial(ordered, encode, ["\n".join(batch) for batch in batches(texts, 10_000)], workers)

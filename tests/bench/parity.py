@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from bertcli.folder import SPECIAL, UNK, Casing, read_vocabulary
+from bertcli.text.batch import BatchEncoder
 from bertcli.text.wordpiece import WordPiece
 
 TESTS = Path(__file__).parents[1]
@@ -67,23 +68,23 @@ def peer(ids: dict[str, int], casing: Casing) -> Any:
 
 
 @cache
-def both(path: Path | None, casing: Casing) -> tuple[WordPiece, Any]:
+def both(path: Path | None, casing: Casing) -> tuple[BatchEncoder, Any]:
     """Returns ours and the peer, of a vocabulary file, else of the suite's own pieces."""
     pieces = read_vocabulary(path) if path else list(dict.fromkeys(PIECES))
-    return WordPiece(pieces, casing), peer({piece: index for index, piece in enumerate(pieces)}, casing)
+    return BatchEncoder(WordPiece(pieces, casing)), peer({piece: index for index, piece in enumerate(pieces)}, casing)
 
 
 def compare(path: Path | None, casing: Casing, texts: list[str]) -> int:
     """Returns how many pieces the texts have; raises `AssertionError` at the first that differ."""
-    ours, theirs = both(path, casing)
-    every, count = ours.encode_all(texts), 0
+    encoder, theirs = both(path, casing)
+    ours, every, count = encoder.wordpiece, encoder.encode(texts), 0
     for index, expected in enumerate(theirs.encode_batch(texts, add_special_tokens=False)):
         text, ids, offsets = texts[index], expected.ids, expected.offsets
         part = slice(*every.bounds[index : index + 2].tolist())
         ways = {
             "text_ids": (ours.text_ids(text), offsets),
             "encode": tuple(ours.encode(text)),
-            "encode_all": (every.ids[part].tolist(), list(map(tuple, every.offsets[part].tolist()))),
+            "BatchEncoder": (every.ids[part].tolist(), list(map(tuple, every.offsets[part].tolist()))),
         }
         for way, found in ways.items():
             if found != (ids, offsets):

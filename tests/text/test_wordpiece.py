@@ -22,7 +22,7 @@ from bertcli.folder import SPECIAL, Casing
 from bertcli.stream import loads
 from bertcli.text import wordpiece as module
 from bertcli.text import words
-from bertcli.text.batch import Counts, Encodings, Tokenizing
+from bertcli.text.batch import BatchEncoder, Counts, Encodings, Tokenizing
 from bertcli.text.wordpiece import WordPiece
 
 # White space, control, format and unassigned characters, accents in every form, jamo, odd cases, private use.
@@ -104,7 +104,7 @@ def spans(encodings: Encodings) -> list[tuple[list[int], list[tuple[int, int]]]]
 @example(texts=["中文字", "中a\u0301文", "仿龥鿿", "䶵㐀", "\u4dff\u5000", "é中"])
 def test_many_at_once_are_as_one_by_one(casing: Casing, texts: list[str]) -> None:
     ours, _ = both(casing)
-    assert spans(ours.encode_all(texts)) == [tuple(ours.encode(text)) for text in texts]
+    assert spans(BatchEncoder(ours).encode(texts)) == [tuple(ours.encode(text)) for text in texts]
 
 
 @settings(deadline=None)
@@ -138,9 +138,10 @@ def test_real_text_with_googles_vocabularies(shared: Path, vocabulary: str, casi
     texts = lines(shared / "corpus" / "modern.txt.zst", 4000) + lines(shared / "korean" / "wikipedia.txt.zst", 700)
     squad = json.loads(zstandard.open(shared / "squad" / "xquad.zh.json.zst", "rb").read())
     texts += [paragraph["context"] for article in squad["data"] for paragraph in article["paragraphs"]]
-    encoded = zip(texts, spans(ours.encode_all(texts)), peer.encode_batch(texts, add_special_tokens=False), strict=True)
-    for text, together, expected in encoded:
-        assert ours.encode(text) == together == (expected.ids, expected.offsets), text
+    together = spans(BatchEncoder(ours).encode(texts))
+    encoded = zip(texts, together, peer.encode_batch(texts, add_special_tokens=False), strict=True)
+    for text, ours_of_many, expected in encoded:
+        assert ours.encode(text) == ours_of_many == (expected.ids, expected.offsets), text
         assert ours.text_ids(text) == expected.ids, text
 
 
@@ -148,14 +149,12 @@ def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "REMEMBERED", 3)
     monkeypatch.setattr(words, "REMEMBERED", 3)
     ours, whole = WordPiece(list(dict.fromkeys(PIECES)), Casing(True, True)), both(Casing(True, True))[0]
-    text = "ab abc café un!able ab 中文 abab cab bac b"
+    encoder, text = BatchEncoder(ours), "ab abc café un!able ab 中文 abab cab bac b"
     for _ in range(2):
         assert ours.text_ids(text) == ours.encode(text).ids == whole.text_ids(text)
-        assert [ours.encode_all([part]).ids.tolist() for part in text.split()] == list(
-            map(whole.text_ids, text.split())
-        )
+        assert [encoder.encode([part]).ids.tolist() for part in text.split()] == list(map(whole.text_ids, text.split()))
     assert len(ours._memory) <= 3
-    assert len(ours._batch._words.words) <= 3 + 3
+    assert len(encoder._words.words) <= 3 + 3
 
 
 def test_special_tokens_in_a_text_are_text_but_for_mask_when_asked() -> None:

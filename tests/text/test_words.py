@@ -22,7 +22,9 @@ from bertcli.text.counts import LONGEST_KEPT, WordCounter, texts
 from bertcli.text.normalize import splitter, word_pattern
 from bertcli.text.words import Words, slices
 
-CHARACTERS = st.sampled_from("abcXYZ09 \t\n\r\x00\x01\x0b.,#é中仿䶵\u4dff한ａ\u0301\u3000\U00020000\U0001f600")
+CHARACTERS = st.sampled_from(
+    "abcXYZ09 \t\n\r\x00\x01\x0b.,#’—\u200f\u2028é中仿䶵\u4dff한ａ\u0301\u3000\U00020000\U0001f600"
+)
 TEXTS = st.lists(st.text(CHARACTERS | st.characters(exclude_categories=["Cs"]), max_size=40), max_size=6)
 
 
@@ -105,13 +107,13 @@ def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch, shared: Path) 
     assert whole == Counter(word for line in lines for run in runs(line) for word in split(run))
 
 
-@pytest.mark.parametrize("text", ["", "ab", "ab cd  ef " * 9, "x" * 50 + " y " + "z" * 30, " " * 40])
+@pytest.mark.parametrize("text", ["", "ab", "ab cd  ef " * 9, "x" * 50 + "\ny\t" + "z" * 30, " " * 40])
 def test_slices_are_the_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(words, "TOGETHER", 10)
     parts = list(slices(text))
     assert "".join(parts) == text
     assert [word for part in parts for word in part.split()] == text.split()
-    assert all(len(part) <= 10 or " " not in part[1:10] for part in parts)
+    assert all(not set(part[11:]) & set(" \t\n") for part in parts)
 
 
 def test_counts_are_the_same_for_any_workers(shared: Path) -> None:
