@@ -8,8 +8,9 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
-from itertools import count, islice
+from itertools import islice
 from multiprocessing.connection import Connection
+from operator import attrgetter
 from queue import Queue
 from threading import Thread
 from typing import Any, Generic, TypeVar
@@ -19,17 +20,19 @@ from bertcli.errors import BertcliError
 T = TypeVar("T")
 R = TypeVar("R")
 
-ALONE = 8  # items that are done here: a short stream needs no process more, and those of a long one inherit a memory
-END = object()  # of the items that a process is given
-AHEAD = 2  # items that a process holds at most: one in work, one to go on with
+ALONE = 4  # items that are done here: a short stream needs no process more, and those of a long one inherit a memory
+AHEAD = 3  # items that a process holds at most: one to go on with, one in work, one whose result is on its way
+OPEN = 8  # results for each process that may wait for an earlier one
+END = object()  # of what goes through a queue
 
 
 def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int = 1) -> Generator[R, None, None]:
-    """Yields what the function makes of each item, in their order, with `workers` processes from the ninth item on.
+    """Yields what the function makes of each item, in their order, in `workers` processes but for the first few.
 
-    None among the items says that the next has to be waited for: all results are yielded first. The function is
-    inherited, so it may be anything; items and results travel as pickles. Raises what the function raises in its
-    item's place, and `BertcliError` where a process was killed.
+    This process is one of them, and does an item when the others have enough. None among the items says that the next
+    has to be waited for: all results are yielded first. The function is inherited, so it may be anything; items and
+    results travel as pickles. Raises what the function raises in its item's place, and `BertcliError` where a process
+    was killed.
     """
     if workers > 1:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads of `tokenizers` would not live through a fork
@@ -42,33 +45,46 @@ def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int 
 
 def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int) -> Iterator[R]:
     started: list[_Worker[T, R]] = []
-    busy: deque[_Worker[T, R]] = deque()
-    turn = count()
+    waiting: deque[_Worker[T, R] | _Done[R]] = deque()
     try:
-        for item in _with_fault(items):
-            while busy and (item is None or isinstance(item, BertcliError) or len(busy) == AHEAD * workers):
-                yield busy.popleft().result()
-            if isinstance(item, BertcliError):
-                raise item
-            if item is not None:
-                if len(started) < workers:
-                    started.append(_Worker(function, started))
-                worker = started[next(turn) % workers]
-                worker.send(item)
-                busy.append(worker)
-        while busy:
-            yield busy.popleft().result()
+        for item in items:
+            if item is None:
+                yield from _results(waiting)
+                continue
+            if len(started) < workers - 1:
+                started.append(_Worker(function, started))
+            while (idlest := min(started, key=attrgetter("held"))).held == AHEAD and waiting[0].is_ready:
+                yield waiting.popleft().result()
+            if idlest.held < AHEAD:
+                idlest.send(item)
+                waiting.append(idlest)
+            else:
+                waiting.append(_Done(function, item))
+            if len(waiting) > OPEN * workers:
+                yield waiting.popleft().result()
+        yield from _results(waiting)
     finally:
         for worker in started:
             worker.end()
 
 
-def _with_fault(items: Iterator[T]) -> Iterator[T | BertcliError]:
-    """Yields the items, and last the fault that ended them: what came before it is not lost."""
-    try:
-        yield from items
-    except BertcliError as fault:
-        yield fault
+def _results(waiting: deque[_Worker[T, R] | _Done[R]]) -> Iterator[R]:
+    while waiting:
+        yield waiting.popleft().result()
+
+
+class _Done(Generic[R]):
+    """The result of an item that was done here, kept until its turn comes."""
+
+    is_ready = True
+
+    def __init__(self, function: Callable[[T], R], item: T) -> None:
+        """Do it."""
+        self._made = _attempt(function, item)
+
+    def result(self) -> R:
+        """Returns the result."""
+        return _opened(self._made)
 
 
 class _Worker(Generic[T, R]):
@@ -82,22 +98,28 @@ class _Worker(Generic[T, R]):
         self._process = fork.Process(target=_serve, args=(function, far, inherited), daemon=True)
         self._process.start()
         far.close()
+        self.held = 0  # items whose results have not been asked for
 
     def send(self, item: T) -> None:
         """Hand over an item."""
+        self.held += 1
         with suppress(OSError):  # a dead process: its missing result tells
             self._pipe.send(item)
 
+    @property
+    def is_ready(self) -> bool:
+        """Returns whether the next result need not be waited for."""
+        return self._pipe.poll()
+
     def result(self) -> R:
         """Returns the result of the first item that was sent and not answered."""
+        self.held -= 1
         try:
-            value, error = self._pipe.recv()
+            made: tuple[R | None, Exception | None] = self._pipe.recv()
         except (EOFError, OSError):  # at the end of a message, or within one
             self._process.join()
             raise BertcliError(f"a worker process died (exit status {self._process.exitcode})") from None
-        if error is not None:
-            raise error
-        return value  # type: ignore[no-any-return]
+        return _opened(made)
 
     def end(self) -> None:
         """Stop the process, whatever it does."""
@@ -106,20 +128,32 @@ class _Worker(Generic[T, R]):
         self._process.join()
 
 
+def _attempt(function: Callable[[T], R], item: T) -> tuple[R | None, Exception | None]:
+    try:
+        return function(item), None
+    except Exception as error:
+        return None, error
+
+
+def _opened(made: tuple[R | None, Exception | None]) -> R:
+    result, error = made
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
+
+
 def _serve(function: Callable[[Any], Any], pipe: Connection, inherited: list[Connection]) -> None:
     """Answer items until the other end of the pipe is closed, by whatever end its process comes to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt goes to all processes; the first one decides
     for other in inherited:
         other.close()
-    # The next item is taken in while this one is worked on, so that nobody waits for room in a pipe.
+    # Items are taken in and results handed out while one is worked on, so that nobody waits for room in a pipe.
     items: Queue[Any] = Queue()
+    results: Queue[Any] = Queue()
     Thread(target=_take_in, args=(pipe, items), daemon=True).start()
-    with suppress(BrokenPipeError, ConnectionResetError):
-        for item in iter(items.get, END):
-            try:
-                pipe.send((function(item), None))
-            except Exception as error:
-                pipe.send((None, error))
+    Thread(target=_hand_out, args=(pipe, results), daemon=True).start()
+    for item in iter(items.get, END):
+        results.put(_attempt(function, item))
 
 
 def _take_in(pipe: Connection, items: Queue[Any]) -> None:
@@ -127,3 +161,9 @@ def _take_in(pipe: Connection, items: Queue[Any]) -> None:
         while True:
             items.put(pipe.recv())
     items.put(END)
+
+
+def _hand_out(pipe: Connection, results: Queue[Any]) -> None:
+    with suppress(OSError):
+        while True:
+            pipe.send(results.get())

@@ -152,8 +152,8 @@ class Reader:
     def batches(self, size: int = BATCH, patience: float = 0) -> Iterator[Batch | None]:
         """Yields the lines in batches of `size` bytes, small ones first, so that the first results come early.
 
-        A batch ends, and None follows, where the next line does not come within `patience` seconds; what came before a
-        fault is not lost.
+        A batch ends, and None follows, where the next line does not come within `patience` seconds; and before a fault,
+        so that what came before it is not lost.
         """
         index, room = 0, size // 64
         for lines in map(self._open, self._sources):
@@ -172,6 +172,7 @@ class Reader:
                         yield None
             except BertcliError:
                 yield batch
+                yield None
                 raise
             yield batch
             yield None  # the next source may have to be waited for
