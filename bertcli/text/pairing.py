@@ -181,18 +181,17 @@ class Pairing:
             if pool is not None:
                 yield from self._records(document, others)
                 continue
-            window.append(document.sentences)
             held += _weight(document.sentences)
-            while len(window) > 2 and (len(window) > self._window + 1 or held > WINDOW_TOKENS):
-                held -= _weight(window.popleft())
             if waiting is not None:
-                before = list(window)
-                del before[-2]  # the document itself
-                yield from self._records(waiting, before)
+                window.append(document.sentences)
+                while len(window) > 1 and (len(window) > self._window or held > WINDOW_TOKENS):
+                    held -= _weight(window.popleft())
+                yield from self._records(waiting, window)
+                window[-1] = waiting.sentences  # no longer out of its own window, and its follower not yet in it
             waiting = document
         if waiting is not None:
             self.summary.lone = self.summary.documents == 1
-            yield from self._records(waiting, list(window)[:-1])
+            yield from self._records(waiting, window)
 
     def _counted(self, document: Document) -> bool:
         """Returns whether there is anything in a document."""

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -114,20 +114,19 @@ def most_used(words: Mapping[str, int], fixed: list[str], merges: Iterator[str],
 
     Each is used `least` times or more when beside the fixed ones there are no others than those returned.
     """
-    made = list(islice(merges, room + room // SPARE))
-    uses = cut_words(words, fixed + made).uses()
-    ranked = sorted(made, key=lambda piece: -uses[piece])
+    made: dict[str, int] = {}  # each with its place in their order
+    ranked: list[str] = []
     while True:
-        chosen = set(ranked[:room])
-        staying = [piece for piece in made if piece in chosen]
+        while len(ranked) < room and (more := list(islice(merges, room - len(ranked) + room // SPARE))):
+            made.update(zip(more, count(len(made)), strict=False))
+            uses = cut_words(words, fixed + ranked + more).uses()
+            ranked += sorted((piece for piece in more if uses[piece] >= least), key=lambda piece: -uses[piece])
+        staying = sorted(ranked[:room], key=made.__getitem__)
         uses = cut_words(words, fixed + staying).uses()
         idle = {piece for piece in staying if uses[piece] < least}
         if not idle:
             return staying
         ranked = [piece for piece in ranked if piece not in idle]
-        more = list(islice(merges, max(0, room - len(ranked))))
-        made += more
-        ranked += more
 
 
 def extend(words: Mapping[str, int], size: int, old: Sequence[str], **rule: Any) -> list[str]:

@@ -6,12 +6,16 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcli.folder import SPECIAL
-from bertcli.text.merges import Merges, cut_words
+from bertcli.text import vocab
+from bertcli.text.counts import WordCounter
+from bertcli.text.merges import Cut, Merges, cut_words
 from bertcli.text.vocab import alphabet, extend, learn
 
 
@@ -62,18 +66,18 @@ def slow_learn(words: Mapping[str, int], size: int, start: Sequence[str] = SPECI
     fixed = [*start, *alphabet(words, size - len(start), set(start))]
     room = size - len(fixed)
     merges = slow_merges(words, fixed, least)
-    made = list(islice(merges, room * 6 // 5))
-    uses = slow_uses(words, fixed + made)
-    ranked = sorted(made, key=lambda piece: -uses[piece])
+    made: list[str] = []
+    ranked: list[str] = []
     while True:
+        while len(ranked) < room and (more := list(islice(merges, room - len(ranked) + room // 5))):
+            made += more
+            uses = slow_uses(words, fixed + ranked + more)
+            ranked += sorted([piece for piece in more if uses[piece] >= least], key=lambda piece: -uses[piece])
         uses = slow_uses(words, fixed + ranked[:room])
         idle = [piece for piece in ranked[:room] if uses[piece] < least]
         if not idle:
             return fixed + [piece for piece in made if piece in ranked[:room]]
         ranked = [piece for piece in ranked if piece not in idle]
-        more = list(islice(merges, max(0, room - len(ranked))))
-        made += more
-        ranked += more
 
 
 WORDS = st.text("abc", min_size=1, max_size=8) | st.text("a", min_size=1, max_size=20)
@@ -113,3 +117,19 @@ def test_order_does_not_matter(words: dict[str, int], size: int, rng: random.Ran
     assert learn(shuffled, size) == learn(words, size)
     old = [*SPECIAL, "a", "##b", "##bb"]
     assert extend(shuffled, size, old) == extend(words, size, old)
+
+
+def test_words_are_cut_anew_only_so_often(monkeypatch: pytest.MonkeyPatch, shared: Path) -> None:
+    corpus = (shared / "demo" / "demo_corpus.txt").read_text().splitlines()
+    words = WordCounter(split_cjk=True).count([corpus])
+    cuts = []
+
+    def counted(words: Mapping[str, int], pieces: Sequence[str]) -> Cut:
+        cuts.append(len(pieces))
+        return cut_words(words, pieces)
+
+    monkeypatch.setattr(vocab, "cut_words", counted)
+    for size in range(4000, 7000, 500):
+        cuts.clear()
+        learn(words, size)
+        assert len(cuts) <= 12
