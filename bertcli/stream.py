@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import select
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, BinaryIO, Generic, NamedTuple, Self, TypeVar
 
 import orjson
 import zstandard
@@ -29,6 +30,7 @@ FLUSH_SECONDS = 0.2  # a busy writer hands on what it holds this often
 
 # -- records --------------------------------------------------------------------------------------------------------
 
+DEEPEST = 1024  # lists within lists; deeper ones are not read
 DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
@@ -47,13 +49,15 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # an integer of more than 64 bits, or a depth of more than 254
         pass
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + DEEPEST)
     try:
         text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=lambda a: a.tolist()
         )
-        return text.encode()
-    except RecursionError:
-        raise BadData("a record is nested too deeply to be written") from None
+    finally:
+        sys.setrecursionlimit(limit)
+    return text.encode()
 
 
 def parsed(
@@ -187,6 +191,15 @@ class Made(NamedTuple, Generic[R]):
     result: R
     skipped: list[str]
     fault: BadData | None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was done with a batch; those of several batches can be added up."""
+
+    def __add__(self, other: Self) -> Self:
+        """Returns that of both together."""
+        return type(self)(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from program import Result, environment
 from bertcli.errors import BadData, BertcliError
 from bertcli.lines import Batch, Source
 from bertcli.parallel import ALONE, OPEN, ordered
-from bertcli.records import Anything
+from bertcli.records import Anything, Document
 from bertcli.stream import Reader, Record, Stage, joined, loads
 
 MANY = 5 * ALONE
@@ -173,6 +173,26 @@ def test_what_came_before_a_fault_of_the_input_is_not_lost() -> None:
     ]
 
 
+def test_the_first_line_decides_for_a_source_whether_it_is_text() -> None:
+    sources = [source(b"\nplain\n{\n"), source(b'{"text": "a"}\n')]
+    stage = Stage(Document, each=lambda record, index: record["text"], whole=list)
+    batches = list(Reader(sources, Document, text=None).batches(1))
+    assert [text for batch in batches if batch for text in stage(batch).result] == ["plain", "{", "a"]
+    assert len([batch for batch in batches if batch is None]) == 2  # the next source may have to be waited for
+
+
+def test_a_producer_that_waits_ends_a_batch() -> None:
+    far, near = os.pipe()
+    with open(far, "rb", buffering=0) as reading, open(near, "wb", buffering=0) as writing:
+        batches = Reader([Source(reading, "in")], Anything).batches()
+        for _ in range(2):
+            writing.write(b"{}\n{}\n")
+            batch = next(batches)
+            assert batch is not None
+            assert batch.lines == [b"{}", b"{}"]
+            assert next(batches) is None
+
+
 def test_joined_records_are_lines() -> None:
     assert list(map(loads, joined([{"a": 1}, {"b": "\n"}]).splitlines())) == [{"a": 1}, {"b": "\n"}]
     assert joined([]) == b""
@@ -188,14 +208,21 @@ def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A text of many batches, with a vocabulary beside it."""
     (tmp_path / "vocab.txt").write_text(PIECES)
     path = tmp_path / "long.txt"
-    line = "a ab ba bab a b a ab b abba b " * 3
+    line = "a ab ba é bab a b 한국 a ab b abba 中文 “b” " * 3
     path.write_text("".join(f"{line}b{index}.\n" + "\n" * (index % 5 == 0) for index in range(50_000)))
     return path
 
 
-@pytest.mark.parametrize("command", ["tokenize long.txt", "read text long.txt | bertcli pairs"])
+@pytest.mark.parametrize(
+    "command",
+    ["tokenize long.txt", "read text long.txt | bertcli pairs", "mask pairs.jsonl --whole-word", "vocab long.txt"],
+)
 def test_output_is_the_same_for_any_workers(long: Path, shell: Callable[..., Result], command: str) -> None:
-    one, two = (shell(f"bertcli {command} --workers {count} --quiet --plain | sha256sum") for count in (1, 2))
+    if command.startswith("mask"):
+        assert shell("bertcli read text long.txt | bertcli pairs --plain --max-length 32 > pairs.jsonl").status == 0
+    lines = [f"export BERTCLI_PLAIN=1; bertcli {command} --workers {count} --quiet | sha256sum" for count in (1, 2, 3)]
+    one, two, three = map(shell, lines)
+    assert three.out == two.out
     assert one.status == two.status == 0
     assert one.out == two.out != b""
 
@@ -217,7 +244,7 @@ def test_workers_do_not_outlive_their_command(long: Path) -> None:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     assert process.stdout
     while len(workers := children.read_text().split()) < 2:
-        process.stdout.read(1 << 20)
+        assert process.stdout.read(1 << 20)
     process.kill()
     process.wait()
     process.stdout.close()

@@ -159,8 +159,7 @@ def test_deep_records_pass_or_are_refused() -> None:
         return b'{"a":' * depth + b"1" + b"}" * depth
 
     assert decompressed(written(read(nested(400)))) == nested(400) + b"\n"
-    with pytest.raises(BadData, match=r"in:1: not a JSON record|nested too deeply"):
-        written(read(nested(1020)))
+    assert decompressed(written(read(nested(1020)))) == nested(1020) + b"\n"
     with pytest.raises(BadData, match=r"in:1: not a JSON record"):
         read(nested(100_000))
 

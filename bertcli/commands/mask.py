@@ -57,5 +57,5 @@ def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int,
     from bertcli.text.mask import Counts, Masking
 
     masking = Masking(wordpiece, rule, copies=copies, seed=seed)
-    stage = Stage(Pair, each=masking.lines, whole=masking.batch)
+    stage = Stage(Pair, each=masking.masked, whole=masking.batch)
     streams.filter(stage, Counts(), workers=workers)

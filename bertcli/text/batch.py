@@ -6,20 +6,18 @@ Shapes: t texts, w words, p pieces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Sized
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertcli.errors import BadData, many
 from bertcli.records import Record
-from bertcli.stream import joined
-from bertcli.text.wordpiece import WordPiece, is_plain, unknown_warnings
-from bertcli.text.words import Found, Integers, Words, grown
-
-Small = NDArray[np.int32]
+from bertcli.stream import Tally, joined
+from bertcli.text.normalize import is_plain
+from bertcli.text.wordpiece import WordPiece, unknown_warnings
+from bertcli.text.words import Found, Integers, Small, WordTable, grown
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class BatchEncoder:
         """Know no word yet."""
         self.wordpiece = wordpiece
         self._lengths = np.array(wordpiece.lengths, dtype=np.int32)
-        self._words = Words(lowercase=wordpiece.casing.lowercase, split_cjk=wordpiece.casing.split_cjk)
+        self._words = WordTable(lowercase=wordpiece.casing.lowercase, split_cjk=wordpiece.casing.split_cjk)
         self._forget()
 
     def _forget(self) -> None:
@@ -125,16 +123,12 @@ def _code_points(found: Found) -> Integers:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What was tokenised; the counts of several workers can be added up."""
+class Counts(Tally):
+    """What was tokenised."""
 
     records: int = 0
     pieces: int = 0
     unknown: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        """Returns the counts of both together."""
-        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     def __str__(self) -> str:
         """Returns one line for people."""

@@ -10,7 +10,7 @@ import numpy as np
 from bertcli.folder import Casing
 from bertcli.records import Record
 from bertcli.text.normalize import splitter
-from bertcli.text.words import Words, portions, slices
+from bertcli.text.words import WordTable, portions, slices
 
 BATCH = 1 << 22  # bytes that are counted together, so that the counts are few beside the words
 LONGEST_WORD = 100  # code points; a longer word is [UNK] to the tokenizer
@@ -29,7 +29,7 @@ class WordCounter:
 
     def __init__(self, *, split_cjk: bool) -> None:
         """Know no word yet."""
-        self._words = Words(lowercase=False, split_cjk=split_cjk)
+        self._words = WordTable(lowercase=False, split_cjk=split_cjk)
         self._split = splitter(Casing(lowercase=False, strip_accents=False, split_cjk=split_cjk))
 
     def count(self, documents: Iterable[list[str]]) -> Counter[str]:

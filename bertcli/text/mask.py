@@ -11,14 +11,14 @@ from __future__ import annotations
 import random
 from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from bertcli.errors import BadData, many
 from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL
 from bertcli.records import Record, as_text, key, randomness
-from bertcli.stream import joined
+from bertcli.stream import Tally, joined
 from bertcli.text.normalize import is_unused
 from bertcli.text.wordpiece import WordPiece
 
@@ -53,7 +53,7 @@ class MaskRule:
 # -- which tokens ---------------------------------------------------------------------------------------------------
 
 
-def words(places: Iterable[int], begins: Callable[[int], bool]) -> list[list[int]]:
+def word_by_word(places: Iterable[int], begins: Callable[[int], bool]) -> list[list[int]]:
     """Returns ascending positions word by word; a word begins where `begins` says so, and after a gap."""
     found: list[list[int]] = []
     for place in places:
@@ -181,8 +181,8 @@ class Masker(Generic[T]):
 
     def _words(self, tokens: Sequence[T], places: list[int], word_starts: Collection[int] | None) -> list[list[int]]:
         if word_starts:
-            return words(places, frozenset(word_starts).__contains__)
-        return words(places, lambda place: tokens[place] not in self._goes_on)
+            return word_by_word(places, frozenset(word_starts).__contains__)
+        return word_by_word(places, lambda place: tokens[place] not in self._goes_on)
 
     def _drawn(self, candidates: list[Candidate], rng: random.Random) -> list[Candidate]:
         """Returns under `bernoulli` the candidates that are chosen, else all."""
@@ -194,19 +194,17 @@ class Masker(Generic[T]):
 # -- a stream -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Counts:
-    """What was masked; the counts of several workers can be added up."""
+@dataclass(frozen=True)
+class Counts(Tally):
+    """What was masked."""
 
     records: int = 0
     unmasked: int = 0  # of them, records without any masked token
     tokens: int = 0
     masked: int = 0
-    borderless: int = 0  # pairs whose words had to be told by their ##
-
-    def __add__(self, other: Counts) -> Counts:
-        """Returns the counts of both together."""
-        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+    whole_words: int = 0  # records whose words were masked whole
+    borderless: int = 0  # of them, those whose words had to be told by their ##
+    in_parts: int = 0  # of them, those with a word of more than one token
 
     def __str__(self) -> str:
         """Returns one line for people."""
@@ -217,9 +215,10 @@ class Counts:
         return done
 
     def warnings(self) -> list[str]:
-        """Returns what looks wrong: borders of words that had to be guessed."""
-        guessed = f"{many(self.borderless, 'pair')} without word_starts: words end where no ## follows"
-        return [guessed] if self.borderless else []
+        """Returns what looks wrong with whole words: that their borders had to be guessed, or that none was needed."""
+        guessed = f"{many(self.borderless, 'record')} without word_starts: words end where no ## follows"
+        idle = "no word has two tokens, so that --whole-word changes nothing: sentences may be given as lists of words"
+        return [guessed] * (self.borderless > 0) + [idle] * (self.whole_words > 0 == self.in_parts)
 
 
 class Masking:
@@ -229,7 +228,6 @@ class Masking:
         """Take the vocabulary that the pairs' pieces must be of."""
         self._whole_word, self._copies, self._seed = rule.whole_word, copies, seed
         self._masker = Masker(rule, wordpiece.pieces, wordpiece.pieces)
-        self._counts = Counts()
 
     def masked(self, record: Record, index: int) -> list[Record]:
         """Returns the masked copies of a pair; `index`, its place in the stream, counts where it has no id.
@@ -243,25 +241,34 @@ class Masking:
         if starts and not 0 <= min(starts) <= max(starts) < len(tokens):
             raise BadData(field="word_starts", found=starts, expected=f"places of the {len(tokens)} tokens")
         name = key(record, index)
-        copies = [self._copy(record, copy, name) for copy in range(self._copies)]
-        self._counts.borderless += self._whole_word and not record.get("word_starts")
-        return copies
+        return [self._copy(record, copy, name) for copy in range(self._copies)]
 
     def _copy(self, record: Record, copy: int, name: str) -> Record:
         rng = randomness(self._seed, copy, name)
         tokens, positions, originals = self._masker.mask(record["tokens"], record.get("word_starts"), rng)
-        self._counts.records += 1
-        self._counts.unmasked += not positions
-        self._counts.tokens += len(tokens)
-        self._counts.masked += len(positions)
         renamed = {"id": f"{as_text(record['id'])}#{copy}"} if copy and record.get("id") is not None else {}
         return record | renamed | {"tokens": tokens, "masked_positions": positions, "masked_tokens": originals}
 
-    def lines(self, record: Record, index: int) -> bytes:
-        """Returns the masked copies of a pair as lines."""
-        return joined(self.masked(record, index))
+    def batch(self, copies: Sequence[list[Record]]) -> tuple[bytes, Counts]:
+        """Returns the lines of masked pairs, and what was done."""
+        records = list(chain.from_iterable(copies))
+        whole = records if self._whole_word else []
+        counts = Counts(
+            records=len(records),
+            unmasked=sum(not record["masked_positions"] for record in records),
+            tokens=sum(len(record["tokens"]) for record in records),
+            masked=sum(len(record["masked_positions"]) for record in records),
+            whole_words=len(whole),
+            borderless=sum(not record.get("word_starts") for record in whole),
+            in_parts=sum(map(_has_parts, whole)),
+        )
+        return joined(records), counts
 
-    def batch(self, lines: Iterable[bytes]) -> tuple[bytes, Counts]:
-        """Returns lines together, and what was done since the batch before."""
-        counts, self._counts = self._counts, Counts()
-        return b"".join(lines), counts
+
+def _has_parts(record: Record) -> bool:
+    """Returns whether a word of a record has more than one token."""
+    tokens, starts = record["tokens"], record.get("word_starts")
+    if not starts:
+        return any(token.startswith("##") for token in chain(tokens, record["masked_tokens"]))
+    maskable: int = len(tokens) - sum(map(tokens.count, NEVER_MASKED))
+    return len(starts) < maskable

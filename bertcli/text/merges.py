@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertcli.folder import Casing
 from bertcli.text.wordpiece import WordPiece
+from bertcli.text.words import Integers, Small
 
-Integers = NDArray[np.int64]
-Small = NDArray[np.int32]  # ids, and places: half the memory
-Pair = tuple[int, tuple[str, str], tuple[int, int], Small]  # -count, pieces, their ids, places of the left ones
+# -count, pieces, their ids, places of the left ones. Ids and places are small integers: half the memory.
+Neighbours = tuple[int, tuple[str, str], tuple[int, int], Small]
 
 GONE = -1  # the id at a place whose piece has been joined to the one before, and after the last word
 
@@ -74,7 +73,7 @@ class Merges:
         self._times = np.append(np.repeat(cut.times, cut.lengths), 0)
         self._next = np.where(np.append(is_first[1:], True), np.int32(end), places + 1)
         self._previous = np.where(is_first, np.int32(end), places - 1)
-        self._heap: list[Pair] = []
+        self._heap: list[Neighbours] = []
         self._count(places[:end])
 
     def _count(self, lefts: Small) -> None:

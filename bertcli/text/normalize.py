@@ -29,6 +29,11 @@ def is_unused(piece: str) -> bool:
     return piece.startswith("[unused") and _UNUSED.fullmatch(piece) is not None
 
 
+def is_plain(run: str) -> bool:
+    """Returns whether what stands between blanks and marks is one word to BERT, and but for its case stays itself."""
+    return run.isascii() and run.isprintable()
+
+
 def normalizer(casing: Casing, *, clean: bool = True) -> Any:
     """Returns the normaliser of `tokenizers`; without `clean`, control characters and white space stay."""
     from tokenizers.normalizers import BertNormalizer
@@ -54,7 +59,7 @@ def splitter(casing: Casing) -> Callable[[str], list[str]]:
     normalize, cut = normalizer(casing).normalize_str, BertPreTokenizer().pre_tokenize_str
 
     def split(run: str) -> list[str]:
-        if run.isascii() and run.isprintable():
+        if is_plain(run):
             return [run.lower() if casing.lowercase else run]
         return [word for word, _ in cut(normalize(run))]
 

@@ -25,7 +25,7 @@ from bertcli.text.wordpiece import WordPiece, unknown_warnings
 from bertcli.text.words import portions
 
 Codes = Sequence[int]
-Split = tuple[str, str, list[str | list[str]]]  # a document's name, key and sentences
+SplitDocument = tuple[str, str, list[str | list[str]]]  # name, key and sentences
 
 WINDOW, WINDOW_TOKENS = 1000, 1 << 25  # documents and tokens that a window holds at most: 128 MB
 
@@ -44,7 +44,7 @@ class PairRule:
 # -- documents to codes ----------------------------------------------------------------------------------------------
 
 
-class Document(NamedTuple):
+class Coded(NamedTuple):
     """A document as codes; `name` is its id as a string, `key` what its randomness depends on."""
 
     name: str
@@ -66,13 +66,13 @@ class Codebook:
         # A negative index counts from the end: the one list finds the pieces of ids and of ~ids.
         self._pieces = wordpiece.pieces + wordpiece.pieces[::-1]
 
-    def split(self, record: Record, index: int) -> Split:
+    def split(self, record: Record, index: int) -> SplitDocument:
         """Returns a document's name, key and sentences; `index` is its place in the stream."""
         identity, found = record.get("id"), record.get("sentences")
         name = str(index) if identity is None else as_text(identity)
         return name, key(record, index), [*self._split(record["text"])] if found is None else found
 
-    def documents(self, split: Sequence[Split]) -> list[Document]:
+    def documents(self, split: Sequence[SplitDocument]) -> list[Coded]:
         """Returns documents as codes, their sentences tokenised many at once."""
         encoded = self._of_texts(each for _, _, found in split for each in found if isinstance(each, str))
         documents = []
@@ -84,7 +84,7 @@ class Codebook:
             borders = array("i", [0, *accumulate(filter(None, map(len, parts)))])
             document = Sentences(tokens, borders)
             unknown = tokens.count(self._wordpiece.unk)
-            documents.append(Document(name, identity, document, len(found) - len(document), unknown))
+            documents.append(Coded(name, identity, document, len(found) - len(document), unknown))
         return documents
 
     def _of_texts(self, texts: Iterable[str]) -> Iterator[array[int]]:
@@ -166,7 +166,7 @@ class Pairing:
         self._window = rule.window or WINDOW
         self.summary = Summary(single=rule.single)
 
-    def pairs(self, documents: Iterable[Document], pool: Sequence[Document] | None = None) -> Iterator[Record]:
+    def pairs(self, documents: Iterable[Coded], pool: Sequence[Coded] | None = None) -> Iterator[Record]:
         """Yields the pairs of the documents in order, those of a document once the next one has been read.
 
         Random segments come from the pool, else from the last `window` documents besides the pair's own.
@@ -176,7 +176,7 @@ class Pairing:
             raise BadData("the pool has no document to take a random segment from")
         window: deque[Sentences[int]] = deque()
         held = 0  # tokens and borders
-        waiting: Document | None = None
+        waiting: Coded | None = None
         for document in filter(self._counted, documents):
             if pool is not None:
                 yield from self._records(document, others)
@@ -193,7 +193,7 @@ class Pairing:
             self.summary.lone = self.summary.documents == 1
             yield from self._records(waiting, window)
 
-    def _counted(self, document: Document) -> bool:
+    def _counted(self, document: Coded) -> bool:
         """Returns whether there is anything in a document."""
         self.summary.empty_sentences += document.empty
         self.summary.sentences += len(document.sentences)
@@ -203,7 +203,7 @@ class Pairing:
         self.summary.empty_documents += len(document.sentences) == 0
         return len(document.sentences) > 0
 
-    def _records(self, document: Document, others: Sequence[Sentences[int]]) -> Iterator[Record]:
+    def _records(self, document: Coded, others: Sequence[Sentences[int]]) -> Iterator[Record]:
         number = 0
         for copy in range(self._rule.copies):
             rng = randomness(self._seed, copy, document.key)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def most_used(words: Mapping[str, int], fixed: list[str], merges: Iterator[str],
     ranked: list[str] = []
     while True:
         while len(ranked) < room and (more := list(islice(merges, room - len(ranked) + room // SPARE))):
-            made.update(zip(more, count(len(made)), strict=False))
+            made |= {piece: place for place, piece in enumerate(more, len(made))}
             uses = cut_words(words, fixed + ranked + more).uses()
             ranked += sorted((piece for piece in more if uses[piece] >= least), key=lambda piece: -uses[piece])
         staying = sorted(ranked[:room], key=made.__getitem__)

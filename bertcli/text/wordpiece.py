@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from bertcli.errors import BadData
 from bertcli.folder import MASK, SPECIAL, UNK, Casing, read_casing, read_vocabulary
-from bertcli.text.normalize import combine, infer_casing, normalizer, word_pattern
+from bertcli.text.normalize import combine, infer_casing, is_plain, normalizer, word_pattern
 
 REMEMBERED = 1 << 17  # words a memory holds before it starts anew: about 50 MB
 LONGEST_REMEMBERED = 64  # characters; longer words hardly come back
@@ -160,11 +160,6 @@ class _Memory(dict[str, Encoding]):
                 self.clear()
             self[word] = encoding
         return encoding
-
-
-def is_plain(word: str) -> bool:
-    """Returns whether a word between blanks and marks is one to BERT, and but for its case as it is."""
-    return word.isascii() and word.isprintable()
 
 
 def unknown_warnings(unknown: int, pieces: int) -> list[str]:

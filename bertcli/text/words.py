@@ -24,6 +24,7 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 Truths = NDArray[np.bool_]
+Small = NDArray[np.int32]
 
 # What a byte may be: blank, part of a run, and a bit each for the first and the last byte of a word by itself.
 BLANK, RUN, FIRST, LAST = 0, 1, 2, 4
@@ -35,7 +36,7 @@ KINDS[list(MARKS.encode())] = FIRST | LAST
 AS_IT_IS = bytes.maketrans(b"\0", b"\1")
 LOWER_CASE = AS_IT_IS.lower()
 
-REMEMBERED = 1 << 19  # words: about 100 MB
+REMEMBERED, REMEMBERED_BYTES = 1 << 19, 1 << 26  # words and what is in them: about 100 MB, more if they are long
 TOGETHER = 1 << 20  # characters
 AT_ONCE = 1 << 17  # words, of which a text may have any number: 20 MB
 KEY = 16  # bytes, as two integers; a longer word is looked up by itself
@@ -75,7 +76,7 @@ def borders(data: Bytes, *, split_cjk: bool) -> tuple[Integers, Integers]:
     return np.flatnonzero(first), np.flatnonzero(last) + 1
 
 
-def _is_within(points: NDArray[np.int32], characters: str) -> Truths:
+def _is_within(points: Small, characters: str) -> Truths:
     """Returns whether code points are of a range, given as in a regular expression."""
     first, last = map(ord, characters.split("-"))
     is_within: Truths = (points >= first) & (points <= last)
@@ -89,7 +90,7 @@ def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
     return array
 
 
-class Words:
+class WordTable:
     """The distinct words met so far, numbered from 0.
 
     A hash table with linear probing made of arrays, so that all words of a text are looked up together.
@@ -111,7 +112,7 @@ class Words:
     @property
     def is_full(self) -> bool:
         """Returns whether it is time to forget: memory is bounded."""
-        return len(self.words) > REMEMBERED or self.size > 1 << 26
+        return len(self.words) > REMEMBERED or self.size > REMEMBERED_BYTES
 
     def find(self, texts: Sequence[str]) -> Found:
         """Returns the words of some texts; new ones get the next numbers."""

@@ -19,7 +19,7 @@ from program import Result
 from bertcli.errors import BadData
 from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL
 from bertcli.records import randomness
-from bertcli.text.mask import Counts, Masked, Masker, MaskRule, replacements, spans, words
+from bertcli.text.mask import Counts, Masked, Masker, MaskRule, replacements, spans, word_by_word
 
 PIECES = [*SPECIAL, "[unused0]", "", *"abcdef", "##x", "##y", "##z"]
 CANDIDATES = [PIECES[index] for index in replacements(PIECES)]
@@ -106,8 +106,8 @@ def test_masks_stay_what_they_were(rule: MaskRule, positions: list[int], seen: l
 def test_words_begin_at_the_borders_given_else_at_the_pieces_without_marks() -> None:
     tokens = [CLS, "a", "##x", "b", SEP, "##y", "c", SEP]
     places = [1, 2, 3, 5, 6]
-    assert words(places, lambda place: not tokens[place].startswith("##")) == [[1, 2], [3], [5], [6]]
-    assert words(places, [1, 6].__contains__) == [[1, 2, 3], [5], [6]]
+    assert word_by_word(places, lambda place: not tokens[place].startswith("##")) == [[1, 2], [3], [5], [6]]
+    assert word_by_word(places, [1, 6].__contains__) == [[1, 2, 3], [5], [6]]
     for borders, whole in (
         (None, [[1, 2], [3], [5], [6]]),
         ([1, 6], [[1, 2, 3], [5], [6]]),
@@ -332,15 +332,15 @@ def test_how_many_and_in_what_spans_as_options(masked: Callable[..., Result]) ->
 
 def test_whole_words_without_borders_are_told_of(masked: Callable[..., Result]) -> None:
     borderless = [{"tokens": pair["tokens"]} for pair in PAIRS[:3]]
-    assert "3 pairs without word_starts" in masked(borderless, "--whole-word").err
+    assert "3 records without word_starts" in masked(borderless, "--whole-word").err
     assert "word_starts" not in masked(borderless).err + masked(PAIRS, "--whole-word").err
 
 
 def test_counts_add_up_and_are_told_in_words() -> None:
-    one, more = Counts(1, 0, 6, 1, 1), Counts(2, 1, 1, 0, 0)
-    assert one + more == Counts(3, 1, 7, 1, 1)
+    one, more = Counts(1, 0, 6, 1, 1, 1, 1), Counts(2, 1, 1, 0)
+    assert one + more == Counts(3, 1, 7, 1, 1, 1, 1)
     assert str(one) == "1 record, 1 of 6 tokens masked (16.7%)"
-    assert one.warnings() == ["1 pair without word_starts: words end where no ## follows"]
+    assert one.warnings() == ["1 record without word_starts: words end where no ## follows"]
     assert more.warnings() == []
     assert str(more) == "2 records, 0 of 1 token masked (0.0%); 1 record without a masked token"
     assert str(Counts()) == "0 records, 0 of 0 tokens masked (0.0%)"
@@ -348,4 +348,14 @@ def test_counts_add_up_and_are_told_in_words() -> None:
 
 def test_empty_borders_are_none(masked: Callable[..., Result]) -> None:
     pair = {"tokens": [CLS, "a", "b", SEP], "word_starts": []}
-    assert "warning: 1 pair without word_starts" in masked([pair], "--whole-word", "--quiet").err
+    assert "warning: 1 record without word_starts" in masked([pair], "--whole-word", "--quiet").err
+
+
+def test_whole_words_that_change_nothing_are_told_of(masked: Callable[..., Result]) -> None:
+    """As in Chinese, whose characters are pieces: words are known only to who gave them."""
+    alone = {"tokens": [CLS, "a", "b", "c", SEP], "word_starts": [1, 2, 3]}
+    for records in ([alone], [{"tokens": alone["tokens"]}]):
+        assert "--whole-word changes nothing" in masked(records, "--whole-word", "--quiet").err
+    for more in ({"word_starts": [1, 3]}, {"tokens": [CLS, "a", "##x", SEP], "word_starts": [1]}):
+        assert "changes nothing" not in masked([alone, alone | more], "--whole-word").err
+    assert "changes nothing" not in masked([alone]).err + masked([], "--whole-word").err

@@ -20,7 +20,7 @@ from bertcli.stream import Reader, Stage
 from bertcli.text import words
 from bertcli.text.counts import LONGEST_KEPT, WordCounter, texts
 from bertcli.text.normalize import splitter, word_pattern
-from bertcli.text.words import Words, slices
+from bertcli.text.words import WordTable, slices
 
 CHARACTERS = st.sampled_from(
     "abcXYZ09 \t\n\r\x00\x01\x0b.,#’—\u200f\u2028é中仿䶵\u4dff한ａ\u0301\u3000\U00020000\U0001f600"
@@ -33,7 +33,7 @@ TEXTS = st.lists(st.text(CHARACTERS | st.characters(exclude_categories=["Cs"]), 
 @example([["abcdefghijklmnop", "abcdefghijklmnopq", "a\x00", "a"]], False, True)
 @example([[], [""], ["", "a", ""]], True, True)
 def test_words_are_those_of_the_pattern(calls: list[list[str]], lowercase: bool, split_cjk: bool) -> None:
-    ours = Words(lowercase=lowercase, split_cjk=split_cjk)
+    ours = WordTable(lowercase=lowercase, split_cjk=split_cjk)
     pattern = word_pattern(split_cjk=split_cjk)
     for together in calls:
         found = ours.find(together)
@@ -51,7 +51,7 @@ def test_words_are_those_of_the_pattern(calls: list[list[str]], lowercase: bool,
 
 def test_words_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "SALTS", np.zeros(2, dtype=np.uint64))
-    ours = Words(lowercase=False, split_cjk=True)
+    ours = WordTable(lowercase=False, split_cjk=True)
     text = " ".join(f"w{number}" for number in range(300))
     for _ in range(2):
         assert [ours.words[number].decode() for number in ours.find([text]).numbers] == text.split()
@@ -59,7 +59,7 @@ def test_words_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_tables_grow_and_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "REMEMBERED", 20_000)
-    ours = Words(lowercase=False, split_cjk=True)
+    ours = WordTable(lowercase=False, split_cjk=True)
     for begin in range(0, 30_000, 3000):
         text = " ".join(f"{number}{'x' * (number % 30)}" for number in range(begin, begin + 3000))
         assert [ours.words[number].decode() for number in ours.find([text, text]).numbers] == 2 * text.split()
@@ -69,6 +69,17 @@ def test_tables_grow_and_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         if ours.is_full:
             ours.clear()
     assert len(ours.words) < 20_000
+
+
+def test_long_words_are_forgotten_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "REMEMBERED_BYTES", 1000)
+    ours = WordTable(lowercase=False, split_cjk=True)
+    ours.find(["x" * 999])
+    assert not ours.is_full
+    ours.find(["yy"])
+    assert ours.is_full
+    ours.clear()
+    assert not ours.is_full
 
 
 # -- counts ----------------------------------------------------------------------------------------------------------
@@ -101,8 +112,12 @@ def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch, shared: Path) 
     with zstandard.open(shared / "korean" / "wikipedia.txt.zst", "rt", encoding="utf-8") as file:
         lines = [next(file) for _ in range(300)]
     whole = WordCounter(split_cjk=True).count([lines])
-    monkeypatch.setattr("bertcli.text.words.TOGETHER", 100)
-    assert WordCounter(split_cjk=True).count([lines[:7], lines[7:]]) == whole
+    monkeypatch.setattr(words, "TOGETHER", 100)
+    monkeypatch.setattr(words, "AT_ONCE", 7)
+    monkeypatch.setattr(words, "REMEMBERED", 50)
+    counter = WordCounter(split_cjk=True)
+    assert counter.count([lines[:7]]) + counter.count([lines[7:]]) == whole
+    assert not counter._words.words  # forgotten
     split, runs = splitter(Casing(lowercase=False, strip_accents=False)), word_pattern(split_cjk=True).findall
     assert whole == Counter(word for line in lines for run in runs(line) for word in split(run))
 
