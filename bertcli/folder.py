@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertcli.errors import BadData, CannotCreate, NoInput
+from bertcli.lines import BOM
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
@@ -56,14 +57,14 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_vocabulary(path: Path) -> list[str]:
     """Returns the pieces of a `vocab.txt` (id = line number from 0) or of a `tokenizer.json`.
 
-    Blank and repeated lines keep their ids, CRLF is LF. Raises `NoInput`, or `BadData` where a special token is
-    missing or a line is not UTF-8.
+    Blank and repeated lines keep their ids, CRLF is LF, a BOM is no part of the first. Raises `NoInput`, or `BadData`
+    where a special token is missing or a line is not UTF-8.
     """
     if path.name == "tokenizer.json":
         pieces = _pieces_of_tokenizer_json(path)
     else:
         try:
-            lines = path.read_bytes().split(b"\n")
+            lines = path.read_bytes().removeprefix(BOM).split(b"\n")
         except OSError as error:
             raise NoInput(f"{path}: {error.strerror}") from error
         if lines[-1] == b"":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -149,11 +150,11 @@ def _serve(function: Callable[[Any], Any], pipe: Connection, inherited: list[Con
         other.close()
     # Items are taken in and results handed out while one is worked on, so that nobody waits for room in a pipe.
     items: Queue[Any] = Queue()
-    results: Queue[Any] = Queue()
+    results: Queue[bytes] = Queue()
     Thread(target=_take_in, args=(pipe, items), daemon=True).start()
     Thread(target=_hand_out, args=(pipe, results), daemon=True).start()
     for item in iter(items.get, END):
-        results.put(_attempt(function, item))
+        results.put(pickle.dumps(_attempt(function, item)))
 
 
 def _take_in(pipe: Connection, items: Queue[Any]) -> None:
@@ -163,7 +164,7 @@ def _take_in(pipe: Connection, items: Queue[Any]) -> None:
     items.put(END)
 
 
-def _hand_out(pipe: Connection, results: Queue[Any]) -> None:
+def _hand_out(pipe: Connection, results: Queue[bytes]) -> None:
     with suppress(OSError):
         while True:
-            pipe.send(results.get())
+            pipe.send_bytes(results.get())

@@ -109,7 +109,9 @@ def test_a_real_folder() -> None:
 
 def test_an_id_is_a_line_number_whatever_the_lines(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
-    path.write_bytes("".join(f"{piece}\r\n" for piece in [*SPECIAL, "", "a", "a", "\u2028", "b"]).encode())
+    path.write_bytes(
+        "\ufeff".encode() + "".join(f"{piece}\r\n" for piece in [*SPECIAL, "", "a", "a", "\u2028", "b"]).encode()
+    )
     assert read_vocabulary(path) == [*SPECIAL, "", "a", "a", "\u2028", "b"]
     write_tokenizer(tmp_path, read_vocabulary(path), models.UNCASED, 32)
     assert path.read_bytes() == "".join(f"{piece}\n" for piece in [*SPECIAL, "", "a", "a", "\u2028", "b"]).encode()

@@ -90,6 +90,12 @@ def test_a_failure_that_cannot_be_told_is_no_hang() -> None:
         list(ordered(refuse, range(MANY), 2))
 
 
+def test_a_result_that_cannot_travel_is_no_hang() -> None:
+    here = os.getpid()
+    with pytest.raises(BertcliError, match="a worker process died"):
+        list(ordered(lambda item: item if os.getpid() == here else (lambda: item), range(MANY), 2))
+
+
 def test_a_killed_process_is_told_not_waited_for() -> None:
     here = os.getpid()
 

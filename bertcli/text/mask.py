@@ -137,7 +137,7 @@ class Masker(Generic[T]):
         """Take the vocabulary, and what stands for its pieces in the sequences: themselves, or their ids."""
         named = dict(zip(pieces, names, strict=True))
         self._rule, self._mask = rule, named[MASK]
-        self._is_maskable = {name: piece not in NEVER_MASKED for piece, name in zip(pieces, names, strict=True)}
+        self._known, self._never = frozenset(names), frozenset(named[piece] for piece in NEVER_MASKED)
         self._goes_on = frozenset(name for piece, name in zip(pieces, names, strict=True) if piece.startswith("##"))
         self._replacements = [names[index] for index in replacements(pieces)]
 
@@ -173,11 +173,14 @@ class Masker(Generic[T]):
         return chain.from_iterable(fitting(shuffled(self._drawn(candidates, rng), rng), budget))
 
     def _maskable(self, tokens: Sequence[T]) -> list[int]:
-        try:
-            return [place for place, token in enumerate(tokens) if self._is_maskable[token]]
-        except KeyError as error:
-            expected = "a piece of the vocabulary"
-            raise BadData(field="tokens", found=error.args[0], expected=expected) from None
+        if not self._known.issuperset(tokens):
+            unknown = next(token for token in tokens if token not in self._known)
+            raise BadData(field="tokens", found=unknown, expected="a piece of the vocabulary")
+        never = sorted(place for token in self._never.intersection(tokens) for place in _places(tokens, token))
+        places = list(range(len(tokens)))
+        for place in reversed(never):
+            del places[place]
+        return places
 
     def _words(self, tokens: Sequence[T], places: list[int], word_starts: Collection[int] | None) -> list[list[int]]:
         if word_starts:
@@ -189,6 +192,14 @@ class Masker(Generic[T]):
         if not self._rule.bernoulli:
             return candidates
         return [candidate for candidate in candidates if rng.random() < self._rule.rate]
+
+
+def _places(tokens: Sequence[T], token: T) -> Iterator[int]:
+    """Yields where a token stands in a sequence."""
+    place = -1
+    for _ in range(tokens.count(token)):
+        place = tokens.index(token, place + 1)
+        yield place
 
 
 # -- a stream -------------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from bertcli.text.pairs import Sentences, make_pairs, pack
 from bertcli.text.wordpiece import WordPiece, unknown_warnings
 from bertcli.text.words import portions
 
-Codes = Sequence[int]
 SplitDocument = tuple[str, str, list[str | list[str]]]  # name, key and sentences
 
 WINDOW, WINDOW_TOKENS = 1000, 1 << 25  # documents and tokens that a window holds at most: 128 MB
@@ -63,8 +62,9 @@ class Codebook:
         ids = np.arange(len(wordpiece.pieces), dtype=np.int32)
         goes_on = np.array([piece.startswith("##") for piece in wordpiece.pieces])
         self._codes = np.where(goes_on, ~ids, ids)
-        # A negative index counts from the end: the one list finds the pieces of ids and of ~ids.
-        self._pieces = wordpiece.pieces + wordpiece.pieces[::-1]
+        # A negative index counts from the end: the one array finds the pieces of ids and of ~ids.
+        self._pieces = np.array(wordpiece.pieces + wordpiece.pieces[::-1], dtype=object)
+        self._cls, self._sep = array("i", [~wordpiece.cls]), array("i", [~wordpiece.sep])
 
     def split(self, record: Record, index: int) -> SplitDocument:
         """Returns a document's name, key and sentences; `index` is its place in the stream."""
@@ -97,13 +97,14 @@ class Codebook:
         words = self._wordpiece.encode_words(word for word in sentence if word and not word.isspace())
         return array("i", [index if place == 0 else ~index for word in words for place, index in enumerate(word)])
 
-    def record(self, first: Codes, second: Codes | None = None, is_next: bool | None = None) -> Record:
+    def record(self, first: Sequence[int], second: Sequence[int] = (), is_next: bool | None = None) -> Record:
         """Returns a pair, or a segment, of codes as a record without its id."""
-        cls, sep = ~self._wordpiece.cls, ~self._wordpiece.sep
-        parts: list[Codes] = [[cls], first, [sep]] if second is None else [[cls], first, [sep], second, [sep]]
-        codes = np.concatenate(parts)
-        pair = {} if second is None else {"segment_b": len(first) + 2, "is_next": is_next}
-        tokens = [self._pieces[code] for code in codes.tolist()]
+        sequence = self._cls + array("i", first) + self._sep
+        if second:
+            sequence += array("i", second) + self._sep
+        codes = np.frombuffer(sequence, dtype=np.int32)
+        pair = {"segment_b": len(first) + 2, "is_next": is_next} if second else {}
+        tokens = self._pieces.take(codes).tolist()
         return {"tokens": tokens, **pair, "word_starts": np.flatnonzero(codes >= 0).tolist()}
 
 

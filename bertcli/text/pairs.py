@@ -139,16 +139,29 @@ def _passage(
 
 
 def _truncated(first: Segment[T], second: Segment[T], room: int, rng: random.Random) -> tuple[Sequence[T], Sequence[T]]:
-    """Returns the tokens cut to `room`, one by one off the longer segment's front or back by a coin."""
-    while (surplus := first.size + second.size - room) > 0:
-        is_first = first.size > second.size
-        longer, shorter = (first, second) if is_first else (second, first)
-        if min(surplus, longer.size - shorter.size) > MANY:
-            longer = longer.less(COINS, int(rng.random() * (1 << COINS)).bit_count())
-        else:
-            longer = longer.less(1, rng.random() < 0.5)
-        first, second = (longer, shorter) if is_first else (shorter, longer)
-    return first.tokens, second.tokens
+    """Returns the tokens cut to `room`, one by one off the longer segment's front or back by a coin.
+
+    So the longer one is cut alone until both have the same length, and from then on they take turns, the second first.
+    """
+    surplus, gap = max(0, first.size + second.size - room), first.size - second.size
+    alone = min(surplus, abs(gap))
+    fronts = _heads(alone, rng)
+    turns = [rng.random() < 0.5 for _ in range(surplus - alone)]
+    seconds, firsts = turns[::2], turns[1::2]
+    if gap > 0:
+        first = first.less(alone, fronts)
+    else:
+        second = second.less(alone, fronts)
+    return first.less(len(firsts), sum(firsts)).tokens, second.less(len(seconds), sum(seconds)).tokens
+
+
+def _heads(coins: int, rng: random.Random) -> int:
+    """Returns how many of so many coins fall on heads."""
+    heads = 0
+    while coins > MANY:
+        heads += int(rng.random() * (1 << COINS)).bit_count()
+        coins -= COINS
+    return heads + sum(rng.random() < 0.5 for _ in range(coins))
 
 
 def _below(limit: int, rng: random.Random) -> int:
