@@ -77,10 +77,10 @@ class BadData(BertcliError):
         found: Any = None,
         expected: str | None = None,
     ) -> None:
-        """Keep the parts; `str()` joins those that are known."""
+        """Keep the parts, of what was found only its text; `str()` joins those that are known."""
         super().__init__(problem)
         self.problem, self.file, self.line = problem, file, line
-        self.field, self.found, self.expected = field, found, expected
+        self.field, self.found, self.expected = field, shown(found), expected
 
     def at(self, file: str, line: int | None) -> BadData:
         """Returns this error with its place, unless an inner reader has named one."""
@@ -95,7 +95,7 @@ class BadData(BertcliError):
             place.append(f"field '{self.field}'")
         what = [self.problem] if self.problem else []
         if self.expected is not None:
-            what.append(f"found {shown(self.found)}, expected {self.expected}")
+            what.append(f"found {self.found}, expected {self.expected}")
         return ": ".join([*place, "; ".join(what)])
 
 
@@ -103,8 +103,9 @@ def shown(value: Any, limit: int = 60) -> str:
     """Returns a value as a message shows it: JSON-like, on one line, at most `limit` characters."""
     if value is None:
         return "nothing"
-    kinds = ((bool, str(value).lower()), (list, "a list"), (dict, "an object"))
-    text = next((name for kind, name in kinds if isinstance(value, kind)), repr(value))
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"  # which may be large, and deep
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

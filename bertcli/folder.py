@@ -19,6 +19,7 @@ from bertcli.errors import BadData, CannotCreate, NoInput
 from bertcli.lines import BOM
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LONGEST_WORD = 100  # code points; a longer word is one [UNK]
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 
 
@@ -254,7 +255,7 @@ def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length:
     with replacing(folder / "vocab.txt") as temporary:
         temporary.write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
     ids = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=100))
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=LONGEST_WORD))
     tokenizer.add_special_tokens(list(SPECIAL))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True,

@@ -7,6 +7,8 @@ writer hands on everything it holds.
 from __future__ import annotations
 
 import select
+import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -27,7 +29,7 @@ class Source(NamedTuple):
     name: str
 
 
-class Numbered:
+class Numbered(ABC):
     """Lines of one source that know where they stand in it.
 
     `on_error` "skip" passes over bad lines and adds what was wrong with them to `skipped`.
@@ -38,9 +40,9 @@ class Numbered:
         self.name, self.number = name, number
         self.on_error, self.skipped = on_error, [] if skipped is None else skipped
 
+    @abstractmethod
     def __iter__(self) -> Iterator[bytes]:
         """Yields the lines; `number` is the last one's, from 1."""
-        raise NotImplementedError
 
     def map(self, function: Callable[[str], T]) -> Iterator[T]:
         """Yields what the function makes of each line's text; its `BadData` gets a place, or skips the line."""
@@ -80,9 +82,12 @@ class Batch(Numbered):
         self.index, self.is_text = index, is_text
         self.lines: list[bytes] = []
         self.size = 0  # bytes
+        self.begun = time.monotonic()
 
     def add(self, line: bytes) -> None:
         """Add the next line."""
+        if not self.lines:
+            self.begun = time.monotonic()
         self.lines.append(line)
         self.size += 1 + len(line)
 

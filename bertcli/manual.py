@@ -75,7 +75,7 @@ def group_page(everything: dict[str, Command]) -> str:
         ("DESCRIPTION", prose(cli.group.help or "")),
         ("COMMANDS", "\n".join(term(rf"\fBbertcli\-{name}\fR(1)", cli.COMMANDS[name]) for name in everything)),
         ("OPTIONS", options_section(cli.group)),
-        ("EXIT STATUS", exit_status()),
+        ("EXIT STATUS", exit_status(cli.group)),
         ("SEE ALSO", ",\n".join(rf"\fBbertcli\-{name}\fR(1)" for name in everything)),
     ]
     return page("bertcli", sections)
@@ -96,7 +96,7 @@ def command_page(command: Command) -> str:
         ("WRITES", prose(f"{command.writes}\n\n{command.kind.value}")),
         ("OPTIONS", options_section(command)),
         ("EXAMPLES", examples),
-        ("EXIT STATUS", exit_status()),
+        ("EXIT STATUS", exit_status(command)),
         ("SEE ALSO", r"\fBbertcli\fR(1)"),
     ]
     return page(f"bertcli-{name}", sections)
@@ -126,9 +126,11 @@ def term(head: str, text: str) -> str:
     return f".TP\n{head}\n{prose(text)}"
 
 
-def exit_status() -> str:
-    """Returns the list of exit statuses."""
-    return "\n".join([*(term(rf"\fB{int(status)}\fR", text) for status, text in STATUSES.items()), ".PP", SIGNALS])
+def exit_status(command: click.Command) -> str:
+    """Returns the list of exit statuses; of those with work to save only the commands that can resume speak."""
+    resumes = isinstance(command, click.Group) or any(parameter.name == "resume" for parameter in command.params)
+    statuses = [status for status in STATUSES if resumes or status != Status.STOPPED]
+    return "\n".join([*(term(rf"\fB{int(each)}\fR", STATUSES[each]) for each in statuses), ".PP", SIGNALS])
 
 
 def options_section(command: click.Command) -> str:

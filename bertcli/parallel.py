@@ -38,8 +38,8 @@ def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int 
     if workers > 1:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads of `tokenizers` would not live through a fork
     remaining = iter(items)
-    alone = remaining if workers == 1 else islice(remaining, ALONE)
-    yield from (function(item) for item in alone if item is not None)
+    alone = (function(item) for item in remaining if item is not None)
+    yield from alone if workers == 1 else islice(alone, ALONE)
     if workers > 1:
         yield from _shared(function, remaining, workers)
 
@@ -61,7 +61,7 @@ def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int)
                 waiting.append(idlest)
             else:
                 waiting.append(_Done(function, item))
-            if len(waiting) > OPEN * workers:
+            if waiting[0].is_ready or len(waiting) > OPEN * workers:
                 yield waiting.popleft().result()
         yield from _results(waiting)
     finally:
@@ -124,9 +124,9 @@ class _Worker(Generic[T, R]):
 
     def end(self) -> None:
         """Stop the process, whatever it does."""
-        self._pipe.close()  # ends it where SIGTERM is ignored
-        self._process.terminate()
+        self._process.kill()  # it has nothing to put in order, and may be stopped
         self._process.join()
+        self._pipe.close()
 
 
 def _attempt(function: Callable[[T], R], item: T) -> tuple[R | None, Exception | None]:

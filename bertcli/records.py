@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 from bertcli.errors import BadData
 
@@ -61,7 +61,7 @@ class Words:
     text: str | None = None
     text_pair: str | None = None
 
-    one_of = ("words", "text")
+    one_of = ("text", "words")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,26 +97,47 @@ class Anything:
     """A record of which nothing is asked: a command that names its field by option checks it itself."""
 
 
+class FieldType(NamedTuple):
+    """What a JSON value may be: how that is told, what it is called, and of a list what its elements may be."""
+
+    is_valid: Callable[[Any], bool]
+    name: str
+    element: FieldType | None = None
+
+    def fault(self, field: str, value: Any, place: str = "") -> BadData:
+        """Returns the error for a value that is not valid, of a list for its first element that is not."""
+        for index, each in enumerate(value if type(value) is list and self.element else ()):
+            if self.element and not self.element.is_valid(each):
+                return self.element.fault(field, each, f"{place}[{index}]")
+        return BadData(field=field, found=value, expected=f"{self.name} at {place}" if place else self.name)
+
+
 def _is_list_of(kind: type) -> Callable[[Any], bool]:
     kinds = {kind}
     return lambda value: type(value) is list and kinds.issuperset(map(type, value))
 
 
-def _is_sentences(value: Any) -> bool:
-    is_words = _is_list_of(str)
-    return type(value) is list and all(type(item) is str or is_words(item) for item in value)
+def _is_sentence(value: Any) -> bool:
+    return type(value) is str or _is_words(value)
 
 
+_is_words = _is_list_of(str)
 # type(value) is …: JSON's true is no integer, although Python's is.
-TYPES: dict[Any, tuple[Callable[[Any], bool], str]] = {
-    str: (lambda value: type(value) is str, "a string"),
-    int: (lambda value: type(value) is int, "an integer"),
-    bool: (lambda value: type(value) is bool, "true or false"),
-    list[str]: (_is_list_of(str), "a list of strings"),
-    list[int]: (_is_list_of(int), "a list of integers"),
-    list[list[dict[str, Any]]]: (_is_list_of(list), "a list of lists"),
-    list[str | list[str]]: (_is_sentences, "a list of sentences, each a string or a list of words"),
-    dict[str, Any]: (lambda value: type(value) is dict, "an object"),
+STRING = FieldType(lambda value: type(value) is str, "a string")
+INTEGER = FieldType(lambda value: type(value) is int, "an integer")
+LIST = FieldType(lambda value: type(value) is list, "a list")
+SENTENCE = FieldType(_is_sentence, "a string or a list of words", STRING)
+TYPES: dict[Any, FieldType] = {
+    str: STRING,
+    int: INTEGER,
+    bool: FieldType(lambda value: type(value) is bool, "true or false"),
+    list[str]: FieldType(_is_words, "a list of strings", STRING),
+    list[int]: FieldType(_is_list_of(int), "a list of integers", INTEGER),
+    list[list[dict[str, Any]]]: FieldType(_is_list_of(list), "a list of lists", LIST),
+    list[str | list[str]]: FieldType(
+        lambda value: type(value) is list and all(map(_is_sentence, value)), "a list of sentences", SENTENCE
+    ),
+    dict[str, Any]: FieldType(lambda value: type(value) is dict, "an object"),
 }
 
 
@@ -127,16 +148,16 @@ def checker(schema: type) -> Callable[[Record], None]:
     rows = []
     for field in fields(schema):
         optional = field.default is not MISSING
-        kind = next((known for known in TYPES if hints[field.name] in (known, known | None)), None)
-        if kind is not None:
-            rows.append((field.name, optional, *TYPES[kind]))
+        hint = next((known for known in TYPES if hints[field.name] in (known, known | None)), None)
+        if hint is not None:
+            rows.append((field.name, optional, TYPES[hint]))
     one_of: tuple[str, ...] = getattr(schema, "one_of", ())
 
     def check(record: Record) -> None:
-        for name, optional, is_valid, expected in rows:
+        for name, optional, kind in rows:
             value = record.get(name)
-            if not (is_valid(value) or (value is None and optional)):
-                raise BadData(field=name, found=value, expected=expected)
+            if not (kind.is_valid(value) or (value is None and optional)):
+                raise kind.fault(name, value)
         if one_of and all(record.get(name) is None for name in one_of):
             raise BadData(field=one_of[0], found=None, expected=f"one of {', '.join(one_of)}")
 
@@ -155,6 +176,14 @@ def key(record: Record, index: int) -> str:
 def as_text(identity: Any) -> str:
     """Returns an id as a string: itself if it is one, else its JSON."""
     return identity if isinstance(identity, str) else json.dumps(identity)
+
+
+def below(limit: int, rng: random.Random) -> int:
+    """Returns a random whole number from 0 to below the limit.
+
+    Made of `random()`, which alone among a generator's methods gives the same numbers in every version of Python.
+    """
+    return int(rng.random() * limit)
 
 
 def randomness(seed: int, epoch: int, key: str) -> random.Random:

@@ -11,7 +11,6 @@ from bertcli import folder
 from bertcli.model.config import architecture, from_json
 from bertcli.records import Record
 from bertcli.stream import dumps
-from bertcli.text.normalize import is_unused
 from bertcli.text.wordpiece import WordPiece
 
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
@@ -53,7 +52,7 @@ def vocabulary(path: Path) -> dict[str, Any]:
         "pieces": len(pieces),
         "continuations": sum(piece.startswith("##") for piece in pieces),
         "characters": sum(len(piece.removeprefix("##")) == 1 for piece in pieces),
-        "unused": sum(map(is_unused, pieces)),
+        "unused": sum(piece.startswith("[unused") for piece in pieces),
         "longest": max(pieces, key=len),
         "casing": str(wordpiece.casing),
         "casing_from": origin,

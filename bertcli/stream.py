@@ -1,7 +1,6 @@
 """zstd JSON Lines: records out of numbered lines, records into files.
 
-None of this opens, closes or chooses a file; all of it says where a fault lies. Batches of lines may be worked on in
-other processes (`parallel.py`): a `Stage` says what becomes of one.
+None of this opens, closes or chooses a file; all of it says where a fault lies.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
-from typing import Any, BinaryIO, Generic, NamedTuple, Self, TypeVar
+from contextlib import contextmanager
+from typing import Any, BinaryIO, TypeVar
 
 import orjson
 import zstandard
@@ -22,7 +21,6 @@ from bertcli.lines import Batch, Lines, Numbered, Source, is_blank
 from bertcli.records import Record, checker
 
 T = TypeVar("T")
-R = TypeVar("R", covariant=True)
 
 BATCH = 1 << 20  # bytes
 FLUSH_BYTES = 1 << 16
@@ -38,8 +36,9 @@ def loads(line: bytes) -> Any:
     """Returns a line's JSON value; integers of up to 4,300 digits are exact, NaN and lone surrogates a `ValueError`."""
     if b"0" * 19 not in line.translate(DIGITS):
         return orjson.loads(line)
-    value = json.loads(line)  # orjson makes doubles of integers that need more than 64 bits
-    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses what orjson does
+    with _deep():
+        value = json.loads(line.decode())  # orjson makes doubles of integers that need more than 64 bits
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses what orjson does
     return value
 
 
@@ -49,15 +48,22 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # an integer of more than 64 bits, or a depth of more than 254
         pass
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + DEEPEST)
-    try:
+    with _deep():
         text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=lambda a: a.tolist()
         )
+    return text.encode()
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """Lets Python's own JSON nest as deeply as orjson does."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + DEEPEST)
+    try:
+        yield
     finally:
         sys.setrecursionlimit(limit)
-    return text.encode()
 
 
 def parsed(
@@ -157,9 +163,10 @@ class Reader:
         """Yields the lines in batches of `size` bytes, small ones first, so that the first results come early.
 
         A batch ends, and None follows, where the next line does not come within `patience` seconds; and before a fault,
-        so that what came before it is not lost.
+        so that what came before it is not lost. However steadily lines come, a batch does not wait for them longer than
+        a writer does.
         """
-        index, room = 0, size // 64
+        index, room = 0, max(1, size // 64)
         for lines in map(self._open, self._sources):
             batch = Batch(lines, index, self._text)
             try:
@@ -169,7 +176,7 @@ class Reader:
                         index += 1
                         batch.is_text = is_text(line) if batch.is_text is None else batch.is_text
                     waits = lines.waits(patience)
-                    if batch.size >= room or waits:
+                    if batch.size >= room or waits or time.monotonic() - batch.begun > FLUSH_SECONDS:
                         yield batch
                         batch, room = Batch(lines, index, batch.is_text), min(2 * room, size)
                     if waits:
@@ -180,73 +187,6 @@ class Reader:
                 raise
             yield batch
             yield None  # the next source may have to be waited for
-
-
-# -- batches --------------------------------------------------------------------------------------------------------
-
-
-class Made(NamedTuple, Generic[R]):
-    """What became of a batch: the result, what was wrong with lines passed over, and the fault that ended it early."""
-
-    result: R
-    skipped: list[str]
-    fault: BadData | None
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What was done with a batch; those of several batches can be added up."""
-
-    def __add__(self, other: Self) -> Self:
-        """Returns that of both together."""
-        return type(self)(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
-
-
-@dataclass(frozen=True)
-class Stage(Generic[T, R]):
-    """What a command makes of a batch: something of `each` record and its index, then of the `whole` of them.
-
-    `size` is the batch's, in bytes.
-    """
-
-    schema: type
-    each: Callable[[Record, int], T]
-    whole: Callable[[list[T]], R]
-    size: int = BATCH
-
-    def __call__(self, batch: Batch) -> Made[R]:
-        """Returns what became of the batch; what came before a bad line is not lost."""
-        kept: list[T] = []
-        fault = None
-        try:
-            kept.extend(parsed(batch, self.schema, self.each, text=batch.is_text, index=batch.index))
-        except BadData as error:
-            fault = error
-        return Made(self.whole(kept), batch.skipped, fault)
-
-
-def gathered(
-    items: Iterable[T], size: int, waits: Callable[[], bool], weigh: Callable[[T], int] = lambda item: 1
-) -> Iterator[list[T]]:
-    """Yields lists of items, each twice as heavy as the one before up to `size`, so that the first comes early.
-
-    A list ends where the next item would have to be waited for, or is bad: what came before it is not lost.
-    """
-    window: list[T] = []
-    weight, room = 0, max(1, size // 64)
-    try:
-        for item in items:
-            window.append(item)
-            weight += weigh(item)
-            if weight >= room or waits():
-                yield window
-                window, weight, room = [], 0, min(2 * room, size)
-    except BadData:
-        if window:
-            yield window
-        raise
-    if window:
-        yield window
 
 
 class Writer:

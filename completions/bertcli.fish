@@ -18,7 +18,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l quiet -s q -d 'No 
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l size -d 'Pieces at most, all counted' -x
-complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l alphabet -d 'Pieces of one character at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l alphabet -d 'Pieces of one character to add, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l min-count -d 'How often a pair of pieces must come to be joined, and a piece of several characters to stay' -x
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l special -d 'Ids of [PAD] [UNK] [CLS] [SEP] [MASK]: 0-4, or 0 and 100-103 with [unusedN] between' -x -a 'first google'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l extend -d 'Add to a vocabulary, whose ids stay' -r
@@ -28,7 +28,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l strip-accents -l n
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l document -d 'What ends a document of text: a blank line (the default), the file'\''s end, or every line' -x -a 'blank-line file line'
-complete -c bertcli -n '__fish_seen_subcommand_from read' -l split -d 'How text is cut into sentences: at line ends (the default), by rules, or by the sentencex package' -x -a 'lines rules sentencex'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l split -d 'How text is cut into sentences: at line ends (the default), by rules or by sentencex, both for English' -x -a 'lines rules sentencex'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
@@ -54,7 +54,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l copies -d 'How man
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l window -d 'How many of the last documents random segments come from, but 32 million tokens at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l pool -d 'Documents that random segments come from, not the window; all are held' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l single -d 'Pack sentences into segments, without pairing'
-complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l split -d 'How a text is cut into sentences' -x -a 'lines rules sentencex'
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l split -d 'How a text is cut into sentences: at line ends, by rules or by the sentencex package, both for English' -x -a 'lines rules sentencex'
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l workers -d 'Processes that share the work; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -s v -l vocab -d 'The vocabulary, a piece a line, or a folder with one' -r

@@ -26,6 +26,7 @@ ORDER: list[set[str]] = [
     {"frames"},
     {"lines"},
     {"stream"},
+    {"stages"},
     {"parallel"},
     {"folder"},
     {"text", "formats", "metrics", "plot", "demo"},

@@ -21,7 +21,8 @@ from bertcli.errors import BadData, BertcliError
 from bertcli.lines import Batch, Source
 from bertcli.parallel import ALONE, OPEN, ordered
 from bertcli.records import Anything, Document
-from bertcli.stream import Reader, Record, Stage, joined, loads
+from bertcli.stages import Stage
+from bertcli.stream import Reader, Record, joined, loads
 
 MANY = 5 * ALONE
 

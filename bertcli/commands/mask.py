@@ -47,15 +47,16 @@ def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int,
     """Hide tokens of pairs for the masked language model.
 
     The number of hidden tokens is exact: --rate of a sequence's tokens, rounded, at least 1 and at most --max-masks,
-    [CLS] and [SEP] counted but never hidden. Whole words fill it as far as they fit; a span is cut short at [SEP], at
-    what is hidden already, and where the number is full. With --bernoulli the number varies, and may be 0. A record's
+    [CLS] and [SEP] counted but never hidden. Whole words that do not fit leave it short, even empty; a span is cut
+    short at [SEP], at what is hidden already, and where the number is full. With --bernoulli, which excludes --ngram,
+    the number varies, and may be 0. A record's
     masks depend on --seed and its id alone (on its place in the stream where it has no id), so that they stay the same
     under split and shuf.
     """
     from bertcli.records import Pair
-    from bertcli.stream import Stage
-    from bertcli.text.mask import Counts, Masking
+    from bertcli.stages import Stage
+    from bertcli.text.mask import MaskCounts, Masking
 
     masking = Masking(wordpiece, rule, copies=copies, seed=seed)
     stage = Stage(Pair, each=masking.masked, whole=masking.batch)
-    streams.filter(stage, Counts(), workers=workers)
+    streams.filter(stage, MaskCounts(), workers=workers)

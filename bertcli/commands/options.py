@@ -10,13 +10,15 @@ import functools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from bertcli.commands.streams import Streams
-from bertcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from bertcli.text.wordpiece import WordPiece
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -114,6 +116,7 @@ seed = click.option(
     show_default=True,
     help="Where all randomness comes from: one input and one seed give the same records.",
 )
+SPLIT = click.Choice(["lines", "rules", "sentencex"])
 workers = click.option(
     "--workers",
     type=Integer(1),
@@ -133,23 +136,31 @@ casing = applied(
 )
 
 
+def opened(path: Path, streams: Streams, switches: dict[str, Any]) -> WordPiece:
+    """Returns a vocabulary, and where its casing matters says on stderr what that is."""
+    from bertcli.text.wordpiece import WordPiece
+
+    wordpiece, origin = WordPiece.open(path, **switches)
+    if switches:
+        streams.note(f"{path}: {wordpiece.casing} ({origin})")
+    return wordpiece
+
+
 def _with_wordpiece(function: F) -> F:
     @functools.wraps(function)
     def with_wordpiece(*args: Any, vocab: str, **kwargs: Any) -> Any:
         from bertcli.errors import NoInput
         from bertcli.folder import vocabulary_file
-        from bertcli.text.wordpiece import WordPiece
 
-        switches = {name: kwargs.pop(name) for name in ("cased", "strip_accents", "split_cjk") if name in kwargs}
+        switches: dict[str, Any] = {
+            name: kwargs.pop(name) for name in ("cased", "strip_accents", "split_cjk") if name in kwargs
+        }
         source = click.get_current_context().get_parameter_source("vocab")
         start = kwargs.get("start")  # a model to begin from has its own vocabulary
         path = vocabulary_file(start if start and source is not ParameterSource.COMMANDLINE else Path(vocab))
         if source is ParameterSource.DEFAULT and not path.exists():
             raise NoInput(f"{path}: no such file; -v or $BERTCLI_VOCAB names the vocabulary")
-        wordpiece, origin = WordPiece.open(path, **switches)
-        if switches:
-            kwargs["streams"].note(f"{path}: {wordpiece.casing} ({origin})")
-        return function(*args, wordpiece=wordpiece, **kwargs)
+        return function(*args, wordpiece=opened(path, kwargs["streams"], switches), **kwargs)
 
     option = click.option(
         "-v",
@@ -196,8 +207,6 @@ def masking(function: F) -> F:
         from bertcli.text.mask import MaskRule
 
         rule = MaskRule(**{name: kwargs.pop(name) for name in MaskRule.__dataclass_fields__})
-        if rule.bernoulli and rule.ngram > 1:
-            raise UsageError("--bernoulli and --ngram: each token by itself, or spans?")
         return function(*args, rule=rule, **kwargs)
 
     rate = Number(0, 1, min_open=True)

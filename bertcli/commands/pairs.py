@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 @click.option("--single", is_flag=True, help="Pack sentences into segments, without pairing.")
 @click.option(
     "--split",
-    type=click.Choice(["lines", "rules", "sentencex"]),
+    type=options.SPLIT,
     default="rules",
     show_default=True,
-    help="How a text is cut into sentences.",
+    help="How a text is cut into sentences: at line ends, by rules or by the sentencex package, both for English.",
 )
 @options.workers
 @options.seed
@@ -77,16 +77,16 @@ def command(
 
     Segment A is followed by its true continuation (is_next true) or, half of the time and where no sentence is left
     to follow, by a passage of another document. A document is cut as soon as the next one has been read; the other
-    documents are the last ones before that, or --pool, and never the document itself or a copy of it. Empty sentences
-    and documents are skipped and counted.
+    documents are that one and the last ones before, or --pool, and never the document itself or a copy of it. Empty
+    sentences and documents are skipped and counted.
     """
     from bertcli.records import Document
-    from bertcli.stream import Stage
+    from bertcli.stages import Stage
     from bertcli.text.pairing import Codebook, Pairing, PairRule
     from bertcli.text.sentences import SPLITS
 
-    if pool and (rule["single"] or rule["window"]):
-        raise click.UsageError("--pool goes with neither --single nor --window")
+    if sum(map(bool, (pool, rule["window"], rule["single"]))) > 1:
+        raise click.UsageError("--pool, --window and --single exclude each other")
     codebook = Codebook(wordpiece, SPLITS[split])
     stage = Stage(Document, each=codebook.split, whole=codebook.documents)
     pairing = Pairing(codebook, PairRule(**rule), seed)

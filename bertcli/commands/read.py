@@ -41,8 +41,8 @@ from bertcli.formats import READERS, reader
 )
 @click.option(
     "--split",
-    type=click.Choice(["lines", "rules", "sentencex"]),
-    help="How text is cut into sentences: at line ends (the default), by rules, or by the sentencex package.",
+    type=options.SPLIT,
+    help="How text is cut into sentences: at line ends (the default), by rules or by sentencex, both for English.",
 )
 @options.inputs("FILE")
 def command(streams: Streams, name: str, document: str | None, split: str | None) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import click
 
@@ -15,7 +15,8 @@ from bertcli.errors import IOFailed, NoInput, UsageError
 if TYPE_CHECKING:
     from bertcli.lines import Lines, Source
     from bertcli.records import Record
-    from bertcli.stream import Reader, Stage, Writer
+    from bertcli.stages import Stage, Tally
+    from bertcli.stream import Reader, Writer
 
 
 class Summary(Protocol):
@@ -26,19 +27,11 @@ class Summary(Protocol):
         ...
 
 
-class Counts(Summary, Protocol):
-    """What was done with a batch; the counts of all batches are added up."""
-
-    def __add__(self, other: Self, /) -> Self:
-        """Returns the counts of both together."""
-        ...
-
-
 PATIENCE = 0.05  # seconds
 
 T = TypeVar("T")
 R = TypeVar("R")
-C = TypeVar("C", bound=Counts)
+C = TypeVar("C", bound="Tally")
 
 
 class Streams:
@@ -70,10 +63,12 @@ class Streams:
     def sources(self) -> Iterator[Source]:
         """Returns the input files, each opened when its turn comes: a process can hold only so many open.
 
-        Raises `NoInput` at once for the first that cannot be read.
+        Raises at once `NoInput` for the first that cannot be read, and `UsageError` where two are stdin.
         """
+        if self.files.count("-") > 1:
+            raise UsageError("stdin is asked for twice")
         for name in self.files:
-            if name != "-" and not os.access(name, os.R_OK):
+            if name != "-" and (os.path.isdir(name) or not os.access(name, os.R_OK)):
                 open_input(name)  # fails, and says why
         return map(open_input, self.files)
 
@@ -81,16 +76,22 @@ class Streams:
         """Returns the lines of each input file, for formats that are not records."""
         from bertcli.lines import Lines
 
-        options = {"on_error": self.on_error, "skipped": self.skipped}
-        return (Lines(source, self._hand_on, **options) for source in self.sources())  # type: ignore[arg-type]
+        sources = self.sources()
+        return (Lines(each, self._hand_on, on_error=self.on_error, skipped=self.skipped) for each in sources)
 
     def reader(self, schema: type, *, text: bool = False) -> Reader:
         """Returns the input's records; `text` says that the command also takes plain lines."""
         from bertcli.stream import Reader
 
         kind = (True if self.force_text else None) if text else False
-        options = {"on_error": self.on_error, "skipped": self.skipped, "before_wait": self._hand_on}
-        return Reader(self.sources(), schema, text=kind, **options)  # type: ignore[arg-type]
+        return Reader(
+            self.sources(),
+            schema,
+            text=kind,
+            on_error=self.on_error,
+            skipped=self.skipped,
+            before_wait=self._hand_on,
+        )
 
     def _hand_on(self) -> None:
         if self._writer:
@@ -106,11 +107,17 @@ class Streams:
         self.report_skipped()
 
     def made(self, stage: Stage[T, R], *, text: bool = False, workers: int = 1) -> Iterator[R]:
-        """Yields what a stage makes of one batch of the input after another, the work shared by `workers` processes."""
+        """Returns what a stage makes of one batch of the input after another, the work shared by `workers` processes.
+
+        Raises at once what `sources` does.
+        """
+        return self._made(stage, self.reader(stage.schema, text=text), workers)
+
+    def _made(self, stage: Stage[T, R], reader: Reader, workers: int) -> Iterator[R]:
         from bertcli.parallel import ordered
 
         # A pipe is empty for an instant again and again: were that a pause, workers would wait for each other.
-        batches = self.reader(stage.schema, text=text).batches(stage.size, PATIENCE if workers > 1 else 0)
+        batches = reader.batches(stage.size, PATIENCE if workers > 1 else 0)
         with closing(ordered(stage, batches, workers)) as results:
             for result, skipped, fault in results:
                 self.skipped += skipped

@@ -38,12 +38,13 @@ def command(streams: Streams, wordpiece: WordPiece, field: str | None, workers: 
     """Add WordPiece tokens, ids and offsets to text or records.
 
     Special tokens written in a text are text. A word of over 100 characters, or with a character that the
-    vocabulary lacks, is one [UNK] whose offsets cover the word.
+    vocabulary lacks, is one [UNK] whose offsets cover the word; so is a word of a list of which nothing is left, as of
+    a blank, so that each has a piece.
     """
     from bertcli.records import Anything, Words
-    from bertcli.stream import Stage
-    from bertcli.text.batch import Counts, Tokenizing
+    from bertcli.stages import Stage
+    from bertcli.text.batch import PieceCounts, Tokenizing
 
     tokenizing = Tokenizing(wordpiece, field)
     stage = Stage(Anything if field else Words, each=tokenizing.checked, whole=tokenizing.batch)
-    streams.filter(stage, Counts(), text=True, workers=workers)
+    streams.filter(stage, PieceCounts(), text=True, workers=workers)

@@ -11,7 +11,6 @@ from bertcli.commands import options
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
-    from bertcli.text.wordpiece import WordPiece
 
 
 @options.command(
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 @options.inputs("TEXT", text=True)
 @click.option(
     "--size",
-    type=options.Integer(7),
+    type=options.Integer(7, 2**31 - 1),
     help="Pieces at most, all counted.  [default: 30000; with --extend 1000 more than OLD has]",
 )
 @click.option(
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     "characters",
     metavar="PIECES",
     type=options.Integer(1),
-    help="Pieces of one character at most.  [default: half of all, or 200]",
+    help="Pieces of one character to add, at most.  [default: half of what --size has room for, at least 200]",
 )
 @click.option(
     "--min-count",
@@ -77,33 +76,20 @@ def command(
     [UNK]. Longer pieces that come less often than --min-count are left out, so that a small text gives fewer pieces.
     Words of over 100 characters teach nothing, and are counted.
 
-    With --extend, OLD is a vocabulary or a folder with one: characters that it lacks are added, then pieces that go on
-    from how it cuts the text, each of them used there. Its casing is the default.
+    With --extend, OLD is a vocabulary or a folder with one: the characters that it lacks are added, up to --alphabet,
+    then longer pieces that go on from how it cuts the text. Its casing is the default.
     """
+    from bertcli.folder import vocabulary_file
     from bertcli.records import Document
-    from bertcli.stream import Stage
+    from bertcli.stages import Stage
     from bertcli.text.counts import BATCH, WordCounter, texts
-    from bertcli.text.vocab import train
+    from bertcli.text.vocab import splits_cjk, train
 
-    old = opened(streams, extend, special, switches) if extend else None
-    counter = WordCounter(split_cjk=old.casing.split_cjk if old else switches["split_cjk"] is not False)
+    old = options.opened(vocabulary_file(extend), streams, switches) if extend else None
+    counter = WordCounter(split_cjk=splits_cjk(old, switches["split_cjk"]))
     counts = streams.made(Stage(Document, texts, counter.count, BATCH), text=True, workers=workers)
-    rule = {"special": special or "first", "min_count": min_count, "characters": characters, "old": old, **switches}
+    rule = {"special": special, "min_count": min_count, "characters": characters, "old": old, **switches}
     pieces, summary = train(counts, size, **rule)
     streams.write_plain("".join(f"{piece}\n" for piece in pieces).encode())
     streams.report_skipped()
-    streams.note(str(summary))
-
-
-def opened(streams: Streams, path: Path, special: str | None, switches: dict[str, Any]) -> WordPiece:
-    """Returns the vocabulary to extend, and says on stderr what its casing is."""
-    from bertcli.errors import UsageError
-    from bertcli.folder import vocabulary_file
-    from bertcli.text.wordpiece import WordPiece
-
-    if special:
-        raise UsageError("--special and --extend: the ids of the old vocabulary stay")
-    path = vocabulary_file(path)
-    wordpiece, origin = WordPiece.open(path, **switches)
-    streams.note(f"{path}: {wordpiece.casing} ({origin})")
-    return wordpiece
+    streams.sum_up(summary)

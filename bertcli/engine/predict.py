@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from bertcli.engine.device import Device
 from bertcli.engine.packing import batches
+from bertcli.errors import BadData
 from bertcli.model.heads import Network
 from bertcli.records import Record
-from bertcli.stream import gathered
 from bertcli.tasks.task import Example, Task
+
+T = TypeVar("T")
 
 WINDOW = 4  # forward passes among whose sequences lengths are sorted: what they give is held in memory
 
@@ -35,6 +37,30 @@ def predict(
         outputs = iter(_outputs(network, task, examples, device))
         for record, own in window:
             yield task.decode(record, own, [next(outputs) for _ in own])
+
+
+def gathered(
+    items: Iterable[T], size: int, waits: Callable[[], bool], weigh: Callable[[T], int] = lambda item: 1
+) -> Iterator[list[T]]:
+    """Yields lists of items, each twice as heavy as the one before up to `size`, so that the first comes early.
+
+    A list ends where the next item would have to be waited for, or is bad: what came before it is not lost.
+    """
+    window: list[T] = []
+    weight, room = 0, max(1, size // 64)
+    try:
+        for item in items:
+            window.append(item)
+            weight += weigh(item)
+            if weight >= room or waits():
+                yield window
+                window, weight, room = [], 0, min(2 * room, size)
+    except BadData:
+        if window:
+            yield window
+        raise
+    if window:
+        yield window
 
 
 def _tokens(encoded: tuple[Record, list[Example]]) -> int:

@@ -7,16 +7,14 @@ from collections.abc import Callable, Iterator
 from bertcli.lines import Lines
 from bertcli.records import Record
 
-BORDERS = ("blank-line", "file", "line")
-
 
 def documents(
     lines: Lines, *, border: str = "blank-line", split: Callable[[str], list[str]] | None = None
 ) -> Iterator[Record]:
     """Yields the documents of one file, at most one of them in memory.
 
-    `border` is one of `BORDERS`: what ends a document. `split` makes sentences of a document's text, whose
-    lines it gets joined by LF; without it the document stays a text. Raises `BadData` for a line that is not
+    `border` is what ends a document: `blank-line`, `file` or `line`. `split` makes sentences of a document's text,
+    whose lines it gets joined by LF; without it the document stays a text. Raises `BadData` for a line that is not
     UTF-8.
     """
     for index, text in enumerate(_texts(lines, border)):

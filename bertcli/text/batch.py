@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
+from typing import Any
 
 import numpy as np
 
 from bertcli.errors import BadData, many
 from bertcli.records import Record
-from bertcli.stream import Tally, joined
+from bertcli.stages import Tally
+from bertcli.stream import joined
 from bertcli.text.normalize import is_plain
 from bertcli.text.wordpiece import WordPiece, unknown_warnings
 from bertcli.text.words import Found, Integers, Small, WordTable, grown
@@ -123,7 +125,7 @@ def _code_points(found: Found) -> Integers:
 
 
 @dataclass(frozen=True)
-class Counts(Tally):
+class PieceCounts(Tally):
     """What was tokenised."""
 
     records: int = 0
@@ -155,11 +157,11 @@ class Tokenizing:
             raise BadData(field=field, found=value, expected="a string or a list of words")
         return record, value
 
-    def batch(self, records: Sequence[tuple[Record, str | list[str]]]) -> tuple[bytes, Counts]:
+    def batch(self, records: Sequence[tuple[Record, str | list[str]]]) -> tuple[bytes, PieceCounts]:
         """Returns the lines of checked records with their pieces, and what was done."""
         made = list(self.tokenized(records))
         pieces = np.concatenate([np.zeros(0, dtype=np.int32), *(record["ids"] for record in made)])
-        return joined(made), Counts(len(made), len(pieces), int(np.count_nonzero(pieces == self._wordpiece.unk)))
+        return joined(made), PieceCounts(len(made), len(pieces), int(np.count_nonzero(pieces == self._wordpiece.unk)))
 
     def tokenized(self, records: Sequence[tuple[Record, str | list[str]]]) -> Iterator[Record]:
         """Yields the records with `tokens`, `ids` and `offsets` of their fields; ids and offsets are arrays.
@@ -173,8 +175,10 @@ class Tokenizing:
             end = begin + len(_texts(value))
             bounds = encodings.bounds[begin : end + 1]
             ids, offsets = encodings.ids[bounds[0] : bounds[-1]], encodings.offsets[bounds[0] : bounds[-1]]
-            word_ids = {}
-            if not isinstance(value, str):
+            word_ids: dict[str, Any] = {}
+            if isinstance(value, str):
+                record.pop("word_ids", None)  # they would be of other pieces
+            else:
                 counts = np.diff(bounds)
                 if (lost := np.flatnonzero(counts == 0)).size:
                     places = bounds[lost] - bounds[0]

@@ -15,17 +15,19 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import Generic, NamedTuple, TypeVar
 
-from bertcli.errors import BadData, many
-from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL
-from bertcli.records import Record, as_text, key, randomness
-from bertcli.stream import Tally, joined
-from bertcli.text.normalize import is_unused
+from bertcli.errors import BadData, UsageError, many
+from bertcli.folder import CLS, MASK, PAD, SEP
+from bertcli.records import Record, as_text, below, key, randomness
+from bertcli.stages import Tally
+from bertcli.stream import joined
+from bertcli.text.normalize import is_bracketed
 from bertcli.text.wordpiece import WordPiece
 
 T = TypeVar("T")
 Candidate = TypeVar("Candidate")
 
 NEVER_MASKED = (CLS, SEP, PAD)
+FEW_JOINED = 0.02  # of the tokens go on with a word in Chinese; in English text, even by its own vocabulary, more
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,14 @@ class MaskRule:
     rate: float = 0.15
     fates: tuple[float, float, float] = (0.8, 0.1, 0.1)
     whole_word: bool = False
-    bernoulli: bool = False  # never together with spans
+    bernoulli: bool = False
     ngram: int = 1
     max_masks: int | None = None  # a sequence; Google's max_predictions_per_seq
+
+    def __post_init__(self) -> None:
+        """Raise `UsageError` for two ways of choosing at once."""
+        if self.bernoulli and self.ngram > 1:
+            raise UsageError("--bernoulli and --ngram exclude each other: tokens one by one, or spans of them")
 
     def budget(self, length: int) -> int:
         """Returns how many of a sequence's tokens are masked at most, or exactly where candidates fill it."""
@@ -112,11 +119,11 @@ def spans(words: Sequence[list[int]], longest: int, budget: int, rng: random.Ran
 
 
 def replacements(pieces: Sequence[str]) -> list[int]:
-    """Returns the ids that a random replacement is drawn from: all but the special and the unused pieces.
+    """Returns the ids that a random replacement is drawn from: all but special and unused pieces, `[…]`.
 
     Raises `BadData` where there is none.
     """
-    ids = [piece_id for piece_id, piece in enumerate(pieces) if piece and piece not in SPECIAL and not is_unused(piece)]
+    ids = [piece_id for piece_id, piece in enumerate(pieces) if piece and not is_bracketed(piece)]
     if not ids:
         raise BadData("the vocabulary has no piece to replace a token with")
     return ids
@@ -159,7 +166,7 @@ class Masker(Generic[T]):
             if fate < masked:
                 corrupted[position] = self._mask
             elif fate >= masked + same:
-                corrupted[position] = self._replacements[int(rng.random() * len(self._replacements))]
+                corrupted[position] = self._replacements[below(len(self._replacements), rng)]
         return Masked(corrupted, positions, [tokens[position] for position in positions])
 
     def _positions(self, tokens: Sequence[T], word_starts: Collection[int] | None, rng: random.Random) -> Iterable[int]:
@@ -177,10 +184,8 @@ class Masker(Generic[T]):
             unknown = next(token for token in tokens if token not in self._known)
             raise BadData(field="tokens", found=unknown, expected="a piece of the vocabulary")
         never = sorted(place for token in self._never.intersection(tokens) for place in _places(tokens, token))
-        places = list(range(len(tokens)))
-        for place in reversed(never):
-            del places[place]
-        return places
+        begins, ends = [0, *(place + 1 for place in never)], [*never, len(tokens)]
+        return list(chain.from_iterable(map(range, begins, ends)))
 
     def _words(self, tokens: Sequence[T], places: list[int], word_starts: Collection[int] | None) -> list[list[int]]:
         if word_starts:
@@ -206,16 +211,16 @@ def _places(tokens: Sequence[T], token: T) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Counts(Tally):
+class MaskCounts(Tally):
     """What was masked."""
 
     records: int = 0
     unmasked: int = 0  # of them, records without any masked token
     tokens: int = 0
     masked: int = 0
-    whole_words: int = 0  # records whose words were masked whole
-    borderless: int = 0  # of them, those whose words had to be told by their ##
-    in_parts: int = 0  # of them, those with a word of more than one token
+    borderless: int = 0  # records whose words, to be masked whole, had to be told by their ##
+    wholes: int = 0  # tokens of words that were masked whole, if they were masked
+    joined: int = 0  # of them, those that go on with a word
 
     def __str__(self) -> str:
         """Returns one line for people."""
@@ -228,8 +233,9 @@ class Counts(Tally):
     def warnings(self) -> list[str]:
         """Returns what looks wrong with whole words: that their borders had to be guessed, or that none was needed."""
         guessed = f"{many(self.borderless, 'record')} without word_starts: words end where no ## follows"
-        idle = "no word has two tokens, so that --whole-word changes nothing: sentences may be given as lists of words"
-        return [guessed] * (self.borderless > 0) + [idle] * (self.whole_words > 0 == self.in_parts)
+        share = self.joined / self.wholes if self.wholes else 1
+        alone = f"{share:.1%} of the tokens go on with a word, so that --whole-word changes little: give words as lists"
+        return [guessed] * (self.borderless > 0) + [alone] * (share < FEW_JOINED)
 
 
 class Masking:
@@ -260,26 +266,28 @@ class Masking:
         renamed = {"id": f"{as_text(record['id'])}#{copy}"} if copy and record.get("id") is not None else {}
         return record | renamed | {"tokens": tokens, "masked_positions": positions, "masked_tokens": originals}
 
-    def batch(self, copies: Sequence[list[Record]]) -> tuple[bytes, Counts]:
+    def batch(self, copies: Sequence[list[Record]]) -> tuple[bytes, MaskCounts]:
         """Returns the lines of masked pairs, and what was done."""
         records = list(chain.from_iterable(copies))
         whole = records if self._whole_word else []
-        counts = Counts(
+        words = [_words(record) for record in whole]
+        counts = MaskCounts(
             records=len(records),
             unmasked=sum(not record["masked_positions"] for record in records),
             tokens=sum(len(record["tokens"]) for record in records),
             masked=sum(len(record["masked_positions"]) for record in records),
-            whole_words=len(whole),
             borderless=sum(not record.get("word_starts") for record in whole),
-            in_parts=sum(map(_has_parts, whole)),
+            wholes=sum(tokens for tokens, _ in words),
+            joined=sum(tokens - begun for tokens, begun in words),
         )
         return joined(records), counts
 
 
-def _has_parts(record: Record) -> bool:
-    """Returns whether a word of a record has more than one token."""
-    tokens, starts = record["tokens"], record.get("word_starts")
-    if not starts:
-        return any(token.startswith("##") for token in chain(tokens, record["masked_tokens"]))
-    maskable: int = len(tokens) - sum(map(tokens.count, NEVER_MASKED))
-    return len(starts) < maskable
+def _words(record: Record) -> tuple[int, int]:
+    """Returns how many tokens a masked record has that could be masked, and how many of them begin a word."""
+    tokens = list(record["tokens"])
+    for place, original in zip(record["masked_positions"], record["masked_tokens"], strict=True):
+        tokens[place] = original
+    maskable = [token for token in tokens if token not in NEVER_MASKED]
+    starts = record.get("word_starts")
+    return len(maskable), len(starts) if starts else sum(not token.startswith("##") for token in maskable)

@@ -14,19 +14,19 @@ from itertools import product
 from typing import Any
 
 from bertcli.errors import BadData
-from bertcli.folder import SPECIAL, Casing
-
-_UNUSED = re.compile(r"\[unused\d+\]")
-
+from bertcli.folder import Casing
 
 # Characters that stand apart whatever is beside them: blanks and marks in ASCII, dashes and quotation marks, and where
 # they are split, ideographs. (There are more of each: they come as parts of other words, and `tokenizers` finds them.)
 BLANKS, MARKS, QUOTES, IDEOGRAPHS = " \t\n\r", string.punctuation, "\u2010-\u2027", "\u4e00-\u9fff"
 
 
-def is_unused(piece: str) -> bool:
-    """Returns whether a piece is a placeholder of Google's vocabularies, `[unused0]` and so on."""
-    return piece.startswith("[unused") and _UNUSED.fullmatch(piece) is not None
+def is_bracketed(piece: str) -> bool:
+    """Returns whether a piece is a special token, a placeholder like `[unused0]`, or one of somebody's own.
+
+    No text becomes such a piece, whatever the casing: a bracket is a word by itself.
+    """
+    return len(piece) > 2 and piece[0] == "[" and piece[-1] == "]"
 
 
 def is_plain(run: str) -> bool:
@@ -69,9 +69,9 @@ def splitter(casing: Casing) -> Callable[[str], list[str]]:
 def first_changed(pieces: Iterable[str], casing: Casing) -> str | None:
     """Returns the first piece that the casing would change, so that no text could give it; None if all stay.
 
-    Special and unused pieces are exempt.
+    Pieces in brackets are exempt.
     """
-    own = [piece for piece in pieces if piece not in SPECIAL and not is_unused(piece) and "\n" not in piece]
+    own = [piece for piece in pieces if not is_bracketed(piece) and "\n" not in piece]
     if not own:
         return None
     # One call for all: no rule of case, accents or Chinese characters reaches over a line's end.

@@ -24,8 +24,6 @@ from bertcli.text.pairs import Sentences, make_pairs, pack
 from bertcli.text.wordpiece import WordPiece, unknown_warnings
 from bertcli.text.words import portions
 
-SplitDocument = tuple[str, str, list[str | list[str]]]  # name, key and sentences
-
 WINDOW, WINDOW_TOKENS = 1000, 1 << 25  # documents and tokens that a window holds at most: 128 MB
 
 
@@ -43,8 +41,16 @@ class PairRule:
 # -- documents to codes ----------------------------------------------------------------------------------------------
 
 
+class Split(NamedTuple):
+    """A document's sentences; `name` is its id as a string, `key` what its randomness depends on."""
+
+    name: str
+    key: str
+    sentences: list[str | list[str]]
+
+
 class Coded(NamedTuple):
-    """A document as codes; `name` is its id as a string, `key` what its randomness depends on."""
+    """The same as codes."""
 
     name: str
     key: str
@@ -66,26 +72,26 @@ class Codebook:
         self._pieces = np.array(wordpiece.pieces + wordpiece.pieces[::-1], dtype=object)
         self._cls, self._sep = array("i", [~wordpiece.cls]), array("i", [~wordpiece.sep])
 
-    def split(self, record: Record, index: int) -> SplitDocument:
+    def split(self, record: Record, index: int) -> Split:
         """Returns a document's name, key and sentences; `index` is its place in the stream."""
-        identity, found = record.get("id"), record.get("sentences")
+        identity, given = record.get("id"), record.get("sentences")
         name = str(index) if identity is None else as_text(identity)
-        return name, key(record, index), [*self._split(record["text"])] if found is None else found
+        return Split(name, key(record, index), [*self._split(record["text"])] if given is None else given)
 
-    def documents(self, split: Sequence[SplitDocument]) -> list[Coded]:
+    def documents(self, documents: Sequence[Split]) -> list[Coded]:
         """Returns documents as codes, their sentences tokenised many at once."""
-        encoded = self._of_texts(each for _, _, found in split for each in found if isinstance(each, str))
-        documents = []
-        for name, identity, found in split:
-            parts = [next(encoded) if isinstance(each, str) else self._of_words(each) for each in found]
-            tokens = array("i")
-            for part in parts:
-                tokens += part
-            borders = array("i", [0, *accumulate(filter(None, map(len, parts)))])
-            document = Sentences(tokens, borders)
-            unknown = tokens.count(self._wordpiece.unk)
-            documents.append(Coded(name, identity, document, len(found) - len(document), unknown))
-        return documents
+        texts = (each for document in documents for each in document.sentences if isinstance(each, str))
+        encoded = self._of_texts(texts)
+        return [self._coded(document, encoded) for document in documents]
+
+    def _coded(self, document: Split, encoded: Iterator[array[int]]) -> Coded:
+        parts = [next(encoded) if isinstance(each, str) else self._of_words(each) for each in document.sentences]
+        tokens = array("i")
+        for part in parts:
+            tokens += part
+        sentences = Sentences(tokens, array("i", [0, *accumulate(filter(None, map(len, parts)))]))
+        unknown = tokens.count(self._wordpiece.unk) + tokens.count(~self._wordpiece.unk)
+        return Coded(document.name, document.key, sentences, len(parts) - len(sentences), unknown)
 
     def _of_texts(self, texts: Iterable[str]) -> Iterator[array[int]]:
         for together in portions(texts):
@@ -94,7 +100,7 @@ class Codebook:
             yield from (codes[start:end] for start, end in pairwise(encodings.bounds.tolist()))
 
     def _of_words(self, sentence: list[str]) -> array[int]:
-        words = self._wordpiece.encode_words(word for word in sentence if word and not word.isspace())
+        words = map(self._wordpiece.text_ids, sentence)  # a word of which nothing is left is none
         return array("i", [index if place == 0 else ~index for word in words for place, index in enumerate(word)])
 
     def record(self, first: Sequence[int], second: Sequence[int] = (), is_next: bool | None = None) -> Record:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
+
+from bertcli.records import below
 
 T = TypeVar("T")
 
@@ -27,12 +29,6 @@ class Sentences(Generic[T]):
     tokens: Sequence[T]
     borders: Sequence[int]
 
-    @classmethod
-    def of(cls, sentences: Iterable[Sequence[T]]) -> Sentences[T]:
-        """Returns the document of some sentences; empty ones are left out."""
-        kept = list(filter(len, sentences))
-        return cls(list(chain.from_iterable(kept)), list(accumulate(map(len, kept), initial=0)))
-
     def __len__(self) -> int:
         """Returns the number of sentences."""
         return len(self.borders) - 1
@@ -47,7 +43,7 @@ class Sentences(Generic[T]):
 
     @cached_property
     def digest(self) -> int:
-        """What documents of the same tokens share."""
+        """What documents of the same tokens share; kept, because a long one may be drawn again and again."""
         return hash(tuple(self.tokens))
 
     def is_like(self, other: Sentences[T]) -> bool:
@@ -93,7 +89,7 @@ def make_pairs(
     while begin < len(document):
         end = document.until(begin, target)
         is_lone = end - begin == 1
-        middle = end if is_lone else begin + 1 + _below(end - begin - 1, rng)
+        middle = end if is_lone else begin + 1 + below(end - begin - 1, rng)
         first = document.segment(begin, middle)
         passage = _passage(document, others, target - first.size, rng) if is_lone or rng.random() < 0.5 else None
         if passage is not None:
@@ -123,7 +119,7 @@ def pack(document: Sentences[T], room: int, short: float, rng: random.Random) ->
 
 
 def _target(room: int, short: float, rng: random.Random) -> int:
-    return 2 + _below(room - 1, rng) if rng.random() < short else room
+    return 2 + below(room - 1, rng) if rng.random() < short else room
 
 
 def _passage(
@@ -131,9 +127,9 @@ def _passage(
 ) -> Segment[T] | None:
     """Returns sentences from a random place in another document, until they make `length` tokens."""
     for _ in range(TRIES if others else 0):
-        other = others[_below(len(others), rng)]
+        other = others[below(len(others), rng)]
         if other is not document and not other.is_like(document):
-            first = _below(len(other), rng)
+            first = below(len(other), rng)
             return other.segment(first, other.until(first, length))
     return None
 
@@ -162,8 +158,3 @@ def _heads(coins: int, rng: random.Random) -> int:
         heads += int(rng.random() * (1 << COINS)).bit_count()
         coins -= COINS
     return heads + sum(rng.random() < 0.5 for _ in range(coins))
-
-
-def _below(limit: int, rng: random.Random) -> int:
-    # random() alone gives the same numbers in every version of Python.
-    return int(rng.random() * limit)

@@ -12,16 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from bertcli.errors import BadData, UsageError, many
-from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL, UNK, Casing
-from bertcli.text.counts import LONGEST_WORD
+from bertcli.folder import CLS, LONGEST_WORD, MASK, PAD, SEP, SPECIAL, UNK, Casing
 from bertcli.text.merges import Merges, cut_words
 from bertcli.text.normalize import splitter
-from bertcli.text.wordpiece import WordPiece
+from bertcli.text.wordpiece import MANY_UNKNOWN, WordPiece
 
 SIZE, EXTENSION = 30_000, 1000  # pieces: of a vocabulary, and of what is added to an old one
 ALPHABET = 2  # half the room for pieces at most is for characters, so that Chinese ones leave some for words
@@ -51,7 +49,7 @@ def recount(words: Mapping[str, int], casing: Casing) -> Counter[str]:
     return recounted
 
 
-def is_hangul(words: Mapping[str, int]) -> bool:
+def has_hangul(words: Mapping[str, int]) -> bool:
     """Returns whether more than a hundredth of the letters are Hangul."""
     letters = sum(count * sum(map(str.isalpha, word)) for word, count in words.items())
     hangul = sum(count * len(HANGUL.findall(word)) for word, count in words.items() if not word.isascii())
@@ -94,9 +92,10 @@ def learn(
 ) -> list[str]:
     """Returns at most `size` pieces: those that it starts with, the alphabet, then longer ones in the order of merges.
 
-    `characters` is how many pieces the alphabet has at most. No pair seen less often than `min_count` is joined, and no
-    longer piece stays that is used less often; so fewer come back of a small text. Raises `BadData` where there is no
-    word, `UsageError` where there is no room.
+    It may start with the special tokens, or with a whole vocabulary: then merges go on from the words as that cuts
+    them. `characters` is how many pieces the alphabet adds at most. No pair seen less often than `min_count` is joined,
+    and no longer piece stays that is used less often; so fewer come back of a small text. Raises `BadData` where there
+    is no word, `UsageError` where there is no room.
     """
     check_room(size, start)
     words = {word: count for word, count in words.items() if len(word) <= LONGEST_WORD}
@@ -129,16 +128,6 @@ def most_used(words: Mapping[str, int], fixed: list[str], merges: Iterator[str],
         ranked = [piece for piece in ranked if piece not in idle]
 
 
-def extend(words: Mapping[str, int], size: int, old: Sequence[str], **rule: Any) -> list[str]:
-    """Returns the old pieces, then new ones of a domain as `learn` finds them, less the characters not used by then.
-
-    Merges go on from the words as the old pieces cut them. Takes and raises what `learn` does.
-    """
-    pieces = learn(words, size, old, **rule)
-    uses = cut_words(words, pieces).uses()
-    return [*old, *(piece for piece in pieces[len(old) :] if uses[piece])]
-
-
 # -- the whole -----------------------------------------------------------------------------------------------
 
 
@@ -158,20 +147,31 @@ class Summary:
 
     def __str__(self) -> str:
         """Returns one line."""
-        warning = "; Hangul syllables are taken apart (--no-strip-accents keeps them)" if self.is_taken_apart else ""
         return (
             f"{many(self.words, 'word')}, {self.distinct} distinct, {self.casing}: {many(self.pieces, 'piece')}, "
             f"{self.pieces_a_word:.2f} pieces a word, {self.unknown:.2%} of the words and "
             f"{self.unknown_characters:.2%} of the characters [UNK]; "
-            f"{many(self.too_long, 'word')} of over {LONGEST_WORD} characters skipped{warning}"
+            f"{many(self.too_long, 'word')} of over {LONGEST_WORD} characters skipped"
         )
+
+    def warnings(self) -> list[str]:
+        """Returns what looks wrong with the vocabulary."""
+        apart = "Hangul syllables are taken apart: --no-strip-accents keeps them"
+        rare = self.unknown - self.too_long / self.words
+        unknown = f"{rare:.0%} of the words hold a character that there is no room for: --size or --alphabet is small"
+        return [apart] * self.is_taken_apart + [unknown] * (rare > MANY_UNKNOWN)
+
+
+def splits_cjk(old: WordPiece | None, given: bool | None) -> bool:
+    """Returns whether Chinese characters are words by themselves: with that, words have to be counted."""
+    return old.casing.split_cjk if old else given is not False
 
 
 def train(
     counts: Iterable[Mapping[str, int]],
     size: int | None = None,
     *,
-    special: str = "first",
+    special: str | None = None,
     old: WordPiece | None = None,
     min_count: int = 2,
     characters: int | None = None,
@@ -186,20 +186,22 @@ def train(
     extends an old one takes its casing instead. Raises `BadData` where there is no word, `UsageError` where there is no
     room beside the old pieces or the special ones.
     """
-    start = old.pieces if old else LAYOUTS[special]
+    if old and special:
+        raise UsageError("--special and --extend: the ids of the old vocabulary stay")
+    start = old.pieces if old else LAYOUTS[special or "first"]
     size = size or (len(start) + EXTENSION if old else SIZE)
     check_room(size, start)
-    split_cjk = old.casing.split_cjk if old else split_cjk is not False
+    split_cjk = splits_cjk(old, split_cjk)
     words: Counter[str] = Counter()
     for each in counts:
         words.update(each)
-    has_hangul = is_hangul(words)
+    hangul = has_hangul(words)
     if strip_accents is None:
-        strip_accents = not cased and not has_hangul
+        strip_accents = not cased and not hangul
     casing = old.casing if old else Casing(not cased, strip_accents, split_cjk)
     words = recount(words, casing)
-    pieces = (extend if old else learn)(words, size, start, min_count=min_count, characters=characters)
-    return pieces, summarize(words, pieces, casing, is_taken_apart=casing.strip_accents and has_hangul)
+    pieces = learn(words, size, start, min_count=min_count, characters=characters)
+    return pieces, summarize(words, pieces, casing, is_taken_apart=casing.strip_accents and hangul)
 
 
 def summarize(words: Mapping[str, int], pieces: list[str], casing: Casing, *, is_taken_apart: bool = False) -> Summary:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertcli.errors import BadData
-from bertcli.folder import MASK, SPECIAL, UNK, Casing, read_casing, read_vocabulary
+from bertcli.folder import LONGEST_WORD, MASK, SPECIAL, UNK, Casing, read_casing, read_vocabulary
 from bertcli.text.normalize import combine, infer_casing, is_plain, normalizer, word_pattern
 
 REMEMBERED = 1 << 17  # words a memory holds before it starts anew: about 50 MB
@@ -35,7 +35,7 @@ class WordPiece:
     A word of more than `max_chars` code points, or one that cannot be cut into pieces, becomes one [UNK].
     """
 
-    def __init__(self, pieces: list[str], casing: Casing, max_chars: int = 100) -> None:
+    def __init__(self, pieces: list[str], casing: Casing, max_chars: int = LONGEST_WORD) -> None:
         """Take the vocabulary, id = index; of a piece that comes twice the last id counts (Google's way)."""
         self.pieces, self.casing, self.max_chars = pieces, casing, max_chars
         self.ids = {piece: index for index, piece in enumerate(pieces)}

@@ -11,7 +11,7 @@ import pytest
 
 from bertcli.engine import predict as module
 from bertcli.engine.device import choose
-from bertcli.engine.predict import predict
+from bertcli.engine.predict import gathered, predict
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.task import build
 
@@ -57,3 +57,11 @@ def test_what_has_come_is_answered_before_more_is_waited_for() -> None:
 
 def test_nothing_in_is_nothing_out() -> None:
     assert list(predict(NETWORK, TASK, encoded([]), choose("cpu"))) == []
+
+
+def test_windows_are_shorter_where_the_producer_is_slow() -> None:
+    lengths = [len(window) for window in gathered(range(400), 128, lambda: False)]
+    assert lengths == [2, 4, 8, 16, 32, 64, 128, 128, 18]
+    waits = iter([False, True, True])
+    assert list(gathered("abcdefg", 256, lambda: next(waits, False))) == [["a", "b"], ["c"], [*"defg"]]
+    assert [len(window) for window in gathered([5, 1, 1, 1], 128, lambda: False, lambda item: item)] == [1, 3]

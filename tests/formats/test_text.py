@@ -37,7 +37,7 @@ def test_what_ends_a_document() -> None:
         "Four.",
     ]
     assert [document["text"] for document in documents(TEXT, border="file")] == ["One. Two.\nThree.\n\n\nFour."]
-    for border in text.BORDERS:
+    for border in ("blank-line", "file", "line"):
         assert documents(b"\n \n", border=border) == []
 
 

@@ -19,7 +19,7 @@ from program import Result
 from bertcli.errors import BadData
 from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL
 from bertcli.records import randomness
-from bertcli.text.mask import Counts, Masked, Masker, MaskRule, replacements, spans, word_by_word
+from bertcli.text.mask import MaskCounts, Masked, Masker, MaskRule, replacements, spans, word_by_word
 
 PIECES = [*SPECIAL, "[unused0]", "", *"abcdef", "##x", "##y", "##z"]
 CANDIDATES = [PIECES[index] for index in replacements(PIECES)]
@@ -337,13 +337,13 @@ def test_whole_words_without_borders_are_told_of(masked: Callable[..., Result]) 
 
 
 def test_counts_add_up_and_are_told_in_words() -> None:
-    one, more = Counts(1, 0, 6, 1, 1, 1, 1), Counts(2, 1, 1, 0)
-    assert one + more == Counts(3, 1, 7, 1, 1, 1, 1)
+    one, more = MaskCounts(1, 0, 6, 1, 1, 6, 1), MaskCounts(2, 1, 1, 0)
+    assert one + more == MaskCounts(3, 1, 7, 1, 1, 6, 1)
     assert str(one) == "1 record, 1 of 6 tokens masked (16.7%)"
     assert one.warnings() == ["1 record without word_starts: words end where no ## follows"]
     assert more.warnings() == []
     assert str(more) == "2 records, 0 of 1 token masked (0.0%); 1 record without a masked token"
-    assert str(Counts()) == "0 records, 0 of 0 tokens masked (0.0%)"
+    assert str(MaskCounts()) == "0 records, 0 of 0 tokens masked (0.0%)"
 
 
 def test_empty_borders_are_none(masked: Callable[..., Result]) -> None:
@@ -351,11 +351,14 @@ def test_empty_borders_are_none(masked: Callable[..., Result]) -> None:
     assert "warning: 1 record without word_starts" in masked([pair], "--whole-word", "--quiet").err
 
 
-def test_whole_words_that_change_nothing_are_told_of(masked: Callable[..., Result]) -> None:
+def test_whole_words_that_change_little_are_told_of(masked: Callable[..., Result]) -> None:
     """As in Chinese, whose characters are pieces: words are known only to who gave them."""
     alone = {"tokens": [CLS, "a", "b", "c", SEP], "word_starts": [1, 2, 3]}
     for records in ([alone], [{"tokens": alone["tokens"]}]):
-        assert "--whole-word changes nothing" in masked(records, "--whole-word", "--quiet").err
-    for more in ({"word_starts": [1, 3]}, {"tokens": [CLS, "a", "##x", SEP], "word_starts": [1]}):
-        assert "changes nothing" not in masked([alone, alone | more], "--whole-word").err
-    assert "changes nothing" not in masked([alone]).err + masked([], "--whole-word").err
+        told = masked(records * 50, "--whole-word", "--fates", "0,0,100", "--quiet").err
+        assert "0.0% of the tokens go on with a word, so that --whole-word changes little" in told
+    joined = {"tokens": [CLS, "a", "##x", SEP]}
+    for more in (alone | {"word_starts": [1, 3]}, joined, joined | {"word_starts": [1]}):
+        assert "changes little" not in masked([alone, more], "--whole-word").err
+        assert "changes little" in masked([alone] * 100 + [more], "--whole-word").err
+    assert "changes little" not in masked([alone]).err + masked([], "--whole-word").err

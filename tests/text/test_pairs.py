@@ -10,8 +10,8 @@ import statistics
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,13 @@ def document(number: int, lengths: list[int]) -> list[list[Token]]:
     return [[(number, index, place) for place in range(length)] for index, length in enumerate(lengths)]
 
 
+def joined(sentences: Iterable[Sequence[Any]]) -> Sentences[Any]:
+    kept = list(filter(len, sentences))
+    return Sentences(list(chain.from_iterable(kept)), list(accumulate(map(len, kept), initial=0)))
+
+
 def whole(number: int, lengths: list[int]) -> Sentences[Token]:
-    return Sentences.of(document(number, lengths))
+    return joined(document(number, lengths))
 
 
 def is_consecutive(tokens: Sequence[Token], document: list[Token]) -> bool:
@@ -54,7 +59,7 @@ def is_consecutive(tokens: Sequence[Token], document: list[Token]) -> bool:
 def test_invariants(shape: list[list[int]], room: int, short: float, seed: int) -> None:
     documents = [document(number, lengths) for number, lengths in enumerate(shape)]
     flat = [list(chain.from_iterable(sentences)) for sentences in documents]
-    ours = list(map(Sentences.of, documents))
+    ours = list(map(joined, documents))
     for number, sentences in enumerate(ours):
         last: Token | None = None
         for first, second, is_next in make_pairs(sentences, ours, room, short, random.Random(seed)):
@@ -125,7 +130,7 @@ class GooglesRandom(random.Random):
 )
 def test_pairs_are_googles(shape: list[list[int]], room: int, short: float, seed: int) -> None:
     documents = [document(number, lengths) for number, lengths in enumerate(shape)]
-    wholes = list(map(Sentences.of, documents))
+    wholes = list(map(joined, documents))
     for number, sentences in enumerate(wholes):
         ours = list(make_pairs(sentences, wholes, room, short, random.Random(seed)))
         theirs = list(google_pairs(documents, number, room, short, GooglesRandom(seed)))
@@ -161,7 +166,7 @@ def test_a_copy_of_the_document_is_no_other_whole() -> None:
 
 
 def test_a_giant_sentence_is_cut_around_its_middle() -> None:
-    giant, other = Sentences.of([range(100_000)]), Sentences.of([range(100_000, 100_020)] * 9)
+    giant, other = joined([range(100_000)]), joined([range(100_000, 100_020)] * 9)
     middles = []
     for seed in range(200):
         for first, second, is_next in make_pairs(giant, [other], 61, 0.0, random.Random(seed)):
@@ -177,7 +182,7 @@ def test_a_million_tokens_have_the_statistics_that_the_algorithm_implies() -> No
     rng = random.Random(5)
     shape = [[rng.randint(5, 40) for _ in range(rng.randint(5, 45))] for _ in range(1900)]
     documents = [document(number, lengths) for number, lengths in enumerate(shape)]
-    wholes = list(map(Sentences.of, documents))
+    wholes = list(map(joined, documents))
     assert sum(len(sentences.tokens) for sentences in wholes) > 1_000_000
     room, short = 125, 0.1
     ours, theirs = (
@@ -216,12 +221,12 @@ def test_a_million_tokens_have_the_statistics_that_the_algorithm_implies() -> No
     assert abs(surprise - len(shape)) < 4 * (2 * len(shape)) ** 0.5
 
 
-def test_a_document_is_its_sentences_without_the_empty_ones() -> None:
-    sentences = Sentences.of([[1, 2], [], [3], []])
-    assert (sentences.tokens, sentences.borders, len(sentences)) == ([1, 2, 3], [0, 2, 3], 2)
+def test_sentences_are_segments_of_their_tokens() -> None:
+    sentences = Sentences([1, 2, 3], [0, 2, 3])
+    assert len(sentences) == 2
     assert [sentences.segment(index, index + 1).tokens for index in range(2)] == [[1, 2], [3]]
     assert (sentences.until(0, 2), sentences.until(0, 3), sentences.until(0, 9)) == (1, 2, 2)
-    assert len(Sentences.of([[], []])) == 0
+    assert len(Sentences([], [0])) == 0
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -344,7 +349,7 @@ def test_random_segments_come_from_the_window_or_the_pool(pairs: Callable[..., R
 def test_a_window_holds_only_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "WINDOW_TOKENS", 50)
     made = Pairing(Book(), PairRule(max_length=8, window=100), seed=1)  # type: ignore[arg-type]
-    documents = [Coded(str(n), str(n), Sentences.of([[n] * 2] * 5), 0, 0) for n in range(40)]
+    documents = [Coded(str(n), str(n), joined([[n] * 2] * 5), 0, 0) for n in range(40)]
     pairs = list(made.pairs(documents))
     distances = {pair["second"][0] - pair["first"][0] for pair in pairs if not pair["is_next"]}
     assert distances == {-2, -1, 1}

@@ -156,7 +156,7 @@ def test_the_summary_counts_running_words() -> None:
 def test_old_pieces_stay_as_they_are() -> None:
     old = WordPiece(["[UNK]", "", "a", "[MASK]", "[CLS]", "a", "[SEP]", "[unused7]", "[PAD]", "b"], Casing(True, True))
     pieces, summary = trained(["A abba \u00e9"], 15, old=old, min_count=1)
-    assert pieces == [*old.pieces, "e", "abba"]
+    assert pieces == [*old.pieces, "e", "##a", "##b", "abba"]
     assert summary.casing == old.casing
     assert summary.unknown == 0
     with pytest.raises(UsageError, match=r"--size 10 .* 10 to begin with"):
@@ -215,7 +215,7 @@ def test_an_extension_fits_its_domain(shell: Callable[..., Result], shared: Path
     assert (tmp_path / "vocab.txt").read_bytes().startswith(before)
     pieces = (tmp_path / "vocab.txt").read_text().splitlines()
     added = pieces[len(before.splitlines()) :]
-    assert 400 < len(added) <= 31000 - 30522
+    assert len(added) == 31000 - 30522
 
     def used(vocabulary: Path) -> Counter[int]:
         lines = (tmp_path / "domain.txt").read_text().splitlines()
@@ -223,7 +223,7 @@ def test_an_extension_fits_its_domain(shell: Callable[..., Result], shared: Path
         return Counter(index for encoding in encodings for index in encoding.ids)
 
     ours, theirs = used(tmp_path / "vocab.txt"), used(old)
-    assert all(ours[pieces.index(piece)] >= (2 if len(piece.removeprefix("##")) > 1 else 1) for piece in added)
+    assert all(ours[pieces.index(piece)] >= 2 for piece in added if len(piece.removeprefix("##")) > 1)
     assert ours.total() < 0.99 * theirs.total()
     assert ours[100] <= theirs[100]
 
@@ -233,15 +233,17 @@ def test_an_extension_keeps_to_the_old_casing(invoke: Callable[..., Result], tmp
     (tmp_path / "old.txt").write_text("\n".join(old) + "\n")
     extended = invoke("vocab", "--extend", "old.txt", "--size", 20, stdin="ABBA Caf\u00e9s ABBA".encode())
     assert "old.txt: --uncased --no-strip-accents" in extended.err
-    assert extended.out.decode().splitlines() == [*old, "##s", "abba"]
+    letters = ["c", "f", "s", "é", "##f", "##s", "##é"]  # which it has in longer pieces at most
+    assert extended.out.decode().splitlines() == [*old, *letters, "abba"]
     cased = invoke("vocab", "--extend", "old.txt", "--size", 20, "--cased", stdin=b"ABBA ABBA")
-    assert cased.out.decode().splitlines() == [*old, "ABBA"]
+    assert cased.out.decode().splitlines() == [*old, "A", "B", "##A", "##B", "ABBA"]
     changed = invoke("vocab", "--extend", "old.txt", "--size", 20, "--strip-accents", stdin=b"ABBA")
     assert (changed.status, changed.out) == (65, b"")
     assert "old.txt: the piece 'caf\u00e9' would never be made" in changed.err
     (tmp_path / "chinese.txt").write_text("\n".join([*old, "\u4e2d\u6587"]))
     whole = invoke("vocab", "--extend", "chinese.txt", "--size", 20, stdin="\u4e2d\u6587\u4e2d ".encode() * 2)
-    assert whole.out.decode().splitlines()[len(old) :] == ["\u4e2d\u6587", "\u4e2d\u6587\u4e2d"]
+    added = whole.out.decode().splitlines()[len(old) + 1 :]
+    assert (added[:2], added[-1]) == (["\u4e2d", "\u6587"], "\u4e2d\u6587\u4e2d")
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "vocab.txt").write_text("\r\n".join(old))
@@ -253,7 +255,7 @@ def test_an_extension_keeps_to_the_old_casing(invoke: Callable[..., Result], tmp
 
 def test_hangul_taken_apart_is_told(invoke: Callable[..., Result]) -> None:
     korean = "\ud55c\uad6d\uc5b4 \ubb38\uc7a5\uc774\ub2e4".encode()
-    assert "taken apart" in invoke("vocab", "--strip-accents", stdin=korean).err
+    assert "warning: Hangul syllables are taken apart" in invoke("vocab", "--strip-accents", "-q", stdin=korean).err
     assert "taken apart" not in invoke("vocab", stdin=korean).err
 
 

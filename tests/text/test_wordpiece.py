@@ -22,7 +22,7 @@ from bertcli.folder import SPECIAL, Casing
 from bertcli.stream import loads
 from bertcli.text import wordpiece as module
 from bertcli.text import words
-from bertcli.text.batch import BatchEncoder, Counts, Encodings, Tokenizing
+from bertcli.text.batch import BatchEncoder, Encodings, PieceCounts, Tokenizing
 from bertcli.text.wordpiece import WordPiece
 
 # White space, control, format and unassigned characters, accents in every form, jamo, odd cases, private use.
@@ -245,7 +245,7 @@ def test_tokenize_records_of_words_and_text() -> None:
     tokenizing = Tokenizing(ours)
     lines, counts = tokenizing.batch([tokenizing.checked(record, 0) for record in given])
     words, text, empty = map(loads, lines.splitlines())
-    assert counts == Counts(records=3, pieces=8, unknown=3)
+    assert counts == PieceCounts(records=3, pieces=8, unknown=3)
     assert list(words) == ["id", "words", "extra", "tokens", "ids", "offsets", "word_ids"]
     assert words["tokens"] == ["un", "[UNK]", "abc", "##s", "ab", "[UNK]", "[UNK]"]
     assert words["ids"] == ours.ids_of(words["tokens"])

@@ -16,7 +16,8 @@ from bertcli.folder import Casing
 from bertcli.lines import Source
 from bertcli.parallel import ordered
 from bertcli.records import Document
-from bertcli.stream import Reader, Stage
+from bertcli.stages import Stage
+from bertcli.stream import Reader
 from bertcli.text import words
 from bertcli.text.counts import LONGEST_KEPT, WordCounter, texts
 from bertcli.text.normalize import splitter, word_pattern
@@ -117,7 +118,7 @@ def test_portions_change_nothing(monkeypatch: pytest.MonkeyPatch, shared: Path) 
     monkeypatch.setattr(words, "REMEMBERED", 50)
     counter = WordCounter(split_cjk=True)
     assert counter.count([lines[:7]]) + counter.count([lines[7:]]) == whole
-    assert not counter._words.words  # forgotten
+    assert not counter._runs.words  # forgotten
     split, runs = splitter(Casing(lowercase=False, strip_accents=False)), word_pattern(split_cjk=True).findall
     assert whole == Counter(word for line in lines for run in runs(line) for word in split(run))
 
