@@ -184,6 +184,15 @@ def test_a_missing_file_is_said_before_anything_comes_out(desk: Desk) -> None:
         done = desk.run(*files, *desk.quiet)
         assert_failed(desk, done, 66, "nowhere: No such file or directory")
         assert done.raw == b""
+    (desk.folder / "folder").mkdir()
+    for files, status, said in (
+        ([*desk.example.files, "folder"], 66, "folder: Is a directory"),
+        (["-", "-"], 2, "twice"),
+    ):
+        if several:
+            done = desk.run(*files, *desk.quiet)
+            assert (done.status, done.raw) == (status, b"")
+            assert said in done.err
 
 
 @pytest.mark.parametrize(("name", "option"), [(name, o) for name in READERS for o in ("-v", "-m") if has(name, o)])

@@ -86,6 +86,7 @@ def test_a_page_is_clean_roff(name: str) -> None:
     middle = ["COMMANDS", "OPTIONS"] if name == "bertcli" else ["READS", "WRITES", "OPTIONS", "EXAMPLES"]
     assert titles == ["NAME", "SYNOPSIS", "DESCRIPTION", *middle, "EXIT STATUS", "SEE ALSO"]
     assert "--help" in page
+    assert ("all work saved" in " ".join(page.split())) == (name in ("bertcli", "bertcli-pretrain", "bertcli-finetune"))
 
 
 TYPED = [

@@ -27,6 +27,8 @@ def home(house: Path, tmp_path: Path) -> Path:
         (["mask", "pairs.jsonl.zst", "--bernoulli", "--ngram", 2], "--bernoulli and --ngram"),
         ([*TRAIN, "--bernoulli", "--ngram", 2], "--bernoulli and --ngram"),
         (["pairs", "docs.jsonl", "--short", "nan"], "not a finite number"),
+        (["pairs", "nowhere", "--pool", "docs.jsonl"], "nowhere: No such file"),
+        (["vocab", "docs.jsonl", "--size", 1 << 31], "is not in the range"),
         (["pairs", "-", "--pool", "-"], "stdin is asked for twice"),
         ([*TRAIN, "--lr", "inf"], "not a finite number"),
         ([*TRAIN, "--save-at", "-5"], "not a list of steps"),

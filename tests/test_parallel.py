@@ -147,12 +147,14 @@ def source(data: bytes, name: str = "in") -> Source:
 @settings(max_examples=50)
 @given(
     st.lists(st.sampled_from([b"{}", b"", b"  ", b'{"bad": 1}', b"nonsense", b'{"a": [1]}']), max_size=40),
-    st.integers(1, 60),
+    st.integers(1, 4000),
 )
 def test_batches_make_what_one_by_one_makes(lines: list[bytes], size: int) -> None:
     data = b"\n".join(lines)
     reader = Reader([source(data), source(data, "again")], Anything, on_error="skip")
-    made = [STAGE(batch) for batch in reader.batches(size) if batch]
+    batches = [batch for batch in reader.batches(size) if batch]
+    made = list(map(STAGE, batches))
+    assert all(batch.size - 1 - len(batch.lines[-1]) < size for batch in batches if batch.lines)
     filled = [line for line in lines * 2 if line.strip()]
     good = [index for index, line in enumerate(filled) if line in (b"{}", b'{"a": [1]}')]
     assert [record["index"] for result, *_ in made for record in result] == good
@@ -243,6 +245,62 @@ def test_threads_of_tokenizers_do_not_block_workers(tmp_path: Path, shell: Calla
     )
     line = "TOKENIZERS_PARALLELISM=true timeout 100 bertcli tokenize accents.txt --workers 2 --plain --quiet | wc -l"
     assert shell(line).out.strip() == b"300000"
+
+
+def test_batches_grow_up_to_their_size() -> None:
+    reader = Reader([source(b"{}\n" * 30_000)], Anything)
+    sizes = [batch.size for batch in reader.batches(6400) if batch]
+    assert sizes[:7] == [102, 201, 402, 801, 1602, 3201, 6402]
+    assert set(sizes[7:-1]) == {6402}
+
+
+def test_a_bad_value_of_any_depth_is_told_in_its_place(long: Path, shell: Callable[..., Result]) -> None:
+    """By a worker too, from which it travels."""
+    deep = """python -c "print('{\\"text\\": ' + '[' * 1000 + ']' * 1000 + '}')\""""
+    lines = 'sed \'s/.*/{"text": "&"}/\' long.txt'
+    for count in (1, 3):
+        result = shell(f"({lines}; {deep}) | bertcli tokenize --workers {count} --plain --quiet | wc -l")
+        assert result.out.strip() == b"60000"
+        assert result.err == "bertcli tokenize: <stdin>:60001: field 'text': found a list, expected a string\n"
+        skipped = shell(f'({deep}; echo \'{{"text": "a"}}\') | bertcli tokenize --on-error skip --plain --quiet')
+        assert (skipped.status, len(skipped.records)) == (0, 1)
+
+
+@pytest.mark.parametrize("pause", [0.02, 0.08])
+def test_a_steady_slow_producer_does_not_starve_the_next_stage(long: Path, pause: float) -> None:
+    command = [sys.executable, "-m", "bertcli", "tokenize", "--workers", "2", "--plain", "--quiet"]
+    with subprocess.Popen(
+        command, cwd=long.parent, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        os.set_blocking(process.stdout.fileno(), False)
+        came = b""
+        for _ in range(int(4 / pause)):
+            process.stdin.write(b"a b\n" * 20)
+            process.stdin.flush()
+            time.sleep(pause)
+            came += process.stdout.read() or b""
+        assert came.count(b"\n") > 20 * int(1 / pause)
+
+
+def test_an_interrupt_of_all_processes_ends_them_quietly(long: Path) -> None:
+    command = [sys.executable, "-m", "bertcli", "tokenize", long.name, "--workers", "3", "--plain", "--quiet"]
+    process = subprocess.Popen(
+        command,
+        cwd=long.parent,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    assert process.stdout
+    while len(children.read_text().split()) < 2:
+        assert process.stdout.read(1 << 20)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (-signal.SIGINT, b"")
 
 
 def test_workers_do_not_outlive_their_command(long: Path) -> None:

@@ -66,6 +66,17 @@ def test_every_field_is_checked(schema: type) -> None:
                 checker(schema)(absent)
 
 
+def test_the_first_bad_element_is_named() -> None:
+    for schema, record, said in (
+        (Words, {"words": ["a", 1, None]}, "field 'words': found 1, expected a string at [1]"),
+        (Document, {"sentences": ["a", ["b", {}]]}, "field 'sentences': found an object, expected a string at [1][1]"),
+        (Document, {"sentences": ["a", 2]}, "field 'sentences': found 2, expected a string or a list of words at [1]"),
+    ):
+        with pytest.raises(BadData) as caught:
+            checker(schema)(record)
+        assert str(caught.value) == said
+
+
 @pytest.mark.parametrize("schema", [Document, Words])
 def test_one_of_several_fields_is_needed(schema: type) -> None:
     with pytest.raises(BadData, match="found nothing, expected one of "):

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program import Result, decompressed, environment
 
-from bertcli import frames
+from bertcli import frames, stream
 from bertcli import lines as numbered
 from bertcli.errors import BadData, IOFailed
 from bertcli.lines import Lines, Source
@@ -274,6 +274,15 @@ def test_a_flipped_bit_never_gives_a_wrong_record(data: st.DataObject, flush_eac
 def test_plain_bytes_after_a_frame_are_an_error() -> None:
     with pytest.raises(BadData, match="belong to no frame"):
         read(zstd(b"{}\n") + b'{"a": 1}\n')
+
+
+def test_a_busy_writer_hands_on_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seconds, is_there in ((3600, False), (0, True)):
+        monkeypatch.setattr(stream, "FLUSH_SECONDS", seconds)
+        file = io.BytesIO()
+        with Writer(file, plain=False) as out:
+            out.write({"a": 1})
+            assert (decompressed(file.getvalue()) == b'{"a":1}\n') is is_there
 
 
 def test_a_writer_left_by_an_exception_hands_on_whole_lines_but_not_an_end() -> None:

@@ -16,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from program import Result
 
-from bertcli.errors import BadData
-from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL
+from bertcli.errors import BadData, UsageError
+from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL, Casing
 from bertcli.records import randomness
-from bertcli.text.mask import MaskCounts, Masked, Masker, MaskRule, replacements, spans, word_by_word
+from bertcli.text.mask import MaskCounts, Masked, Masker, Masking, MaskRule, replacements, spans, word_by_word
+from bertcli.text.wordpiece import WordPiece
 
 PIECES = [*SPECIAL, "[unused0]", "", *"abcdef", "##x", "##y", "##z"]
 CANDIDATES = [PIECES[index] for index in replacements(PIECES)]
@@ -328,6 +329,22 @@ def test_how_many_and_in_what_spans_as_options(masked: Callable[..., Result]) ->
         refused = masked(PAIRS, *options)
         assert (refused.status, refused.out) == (2, b"")
         assert all(str(option) in refused.err for option in options[::2] if str(option).startswith("--"))
+
+
+def test_without_an_id_masks_hang_on_the_place_alone() -> None:
+    masking = Masking(WordPiece(PIECES, Casing(True, True)), MaskRule(), copies=1, seed=0)
+    pair = {"tokens": [CLS, *"abcdefabcdef" * 3, SEP]}
+    masks = [masking.masked(pair, index)[0]["masked_positions"] for index in range(10_000)]
+    rule, names = MaskRule(), PIECES
+    for index in (0, 4096, 9999):
+        expected = Masker(rule, PIECES, names).mask(pair["tokens"], None, randomness(0, 0, f"#{index}"))
+        assert masks[index] == expected.positions
+    assert len(set(map(tuple, masks))) > 9000
+
+
+def test_a_rule_cannot_choose_in_two_ways() -> None:
+    with pytest.raises(UsageError, match="--bernoulli and --ngram exclude each other"):
+        MaskRule(bernoulli=True, ngram=2)
 
 
 def test_whole_words_without_borders_are_told_of(masked: Callable[..., Result]) -> None:

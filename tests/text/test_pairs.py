@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, chain, combinations, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,9 @@ def test_single_segments_hold_each_token_once(lengths: list[int], room: int, sho
     segments = list(pack(sentences, room, short, random.Random(seed)))
     assert list(chain.from_iterable(segments)) == sentences.tokens
     assert all(0 < len(segment) <= room for segment in segments)
+    if short and sentences.borders[-1] > room:
+        targets = {max(map(len, pack(sentences, room, short, random.Random(seed)))) for seed in range(50)}
+        assert len(targets) > min(5, room // 3)
     if not short:  # a segment ends early only where the next sentence would not fit
         for segment, following in pairwise(segments):
             _, sentence, place = following[0]
@@ -333,17 +336,21 @@ def test_random_segments_come_from_the_window_or_the_pool(pairs: Callable[..., R
         own, other = record["tokens"][1], record["tokens"][record["segment_b"]]
         assert record["is_next"] == (own == other)
         assert -2 <= words.index(other) - words.index(own) <= 1
-    (tmp_path / "pool.jsonl").write_bytes(lines([*documents[:1], {"sentences": ["! !"] * 3}]))
+    (tmp_path / "pool.jsonl").write_bytes(lines([*documents[:2], {"sentences": ["! !"] * 3}]))
     result = pairs(documents, "--pool", "pool.jsonl", "--max-length", 16)
     others = {record["tokens"][record["segment_b"]] for record in result.records if not record["is_next"]}
-    assert others == {"a", "!"}
+    assert others == {"a", "b", "!"}
     assert pairs(documents, "--pool", "none.jsonl").status == 66
     (tmp_path / "empty.jsonl").write_bytes(lines([{"text": " "}]))
     nothing = pairs(documents, "--pool", "empty.jsonl")
     assert (nothing.status, nothing.out) == (65, b"")
     assert "the pool has no document" in nothing.err
-    for other in (("--window", 5), ("--single",)):
-        assert pairs(documents, "--pool", "pool.jsonl", *other).status == 2
+    for both in (
+        ("--pool", "pool.jsonl", "--window", 5),
+        ("--pool", "pool.jsonl", "--single"),
+        ("--window", 5, "--single"),
+    ):
+        assert pairs(documents, *both).status == 2
 
 
 def test_a_window_holds_only_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,6 +360,35 @@ def test_a_window_holds_only_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> 
     pairs = list(made.pairs(documents))
     distances = {pair["second"][0] - pair["first"][0] for pair in pairs if not pair["is_next"]}
     assert distances == {-2, -1, 1}
+
+
+def test_a_window_holds_a_thousand_documents_unless_told_otherwise() -> None:
+    made = Pairing(Book(), PairRule(max_length=8), seed=1)  # type: ignore[arg-type]
+    documents = [Coded(str(n), str(n), joined([[n] * 2] * 5), 0, 0) for n in range(3000)]
+    pairs = [pair for pair in made.pairs(documents) if not pair["is_next"]]
+    distances = [pair["first"][0] - pair["second"][0] for pair in pairs]
+    assert -1 <= min(distances) < 10
+    assert 990 < max(distances) < 1000
+
+
+def test_documents_that_repeat_are_suspected(pairs: Callable[..., Result]) -> None:
+    same = [{"sentences": ["ak bl."] * 40}] * 9
+    assert "100% of the pairs are is_next, not 40-60% (do the documents repeat?)" in pairs(same, "--max-length", 16).err
+    few = pairs(corpus(2, sentences=6), "--max-length", 64)
+    assert "warning" not in few.err  # so few pairs prove nothing
+
+
+def test_unknown_words_are_counted_wherever_they_stand(pairs: Callable[..., Result]) -> None:
+    sentences = [["ak \u00fc", "\u00fc"], ["ak"]]
+    documents = [{"sentences": sentences}] * 4
+    assert "33.33% of the pieces [UNK]" in pairs(documents).err
+    assert "33.33% of the pieces [UNK]" in pairs([{"sentences": [" ".join(words) for words in sentences]}] * 4).err
+
+
+def test_words_of_which_nothing_is_left_are_none(pairs: Callable[..., Result]) -> None:
+    result = pairs([{"sentences": [["\u200b"], ["", "ak", " "], ["\u200b", "bl"]]}], "--single")
+    assert [record["tokens"] for record in result.records] == [[CLS, "a", "##k", "b", "##l", SEP]]
+    assert "1 empty sentence skipped" in result.err
 
 
 class Book:

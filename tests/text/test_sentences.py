@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertcli.commands import options
 from bertcli.errors import UsageError
 from bertcli.text.sentences import SPLITS, by_lines, by_rules
 
@@ -23,6 +24,7 @@ EXAMPLES = [
     "你好。 | 我是谁？ | 他说：“走！” | 然后走了。",
     "안녕하세요. | 반갑습니다.",
     "The price was $3. | It rose to $5.",
+    "We asked Mr. He of Kent. | We took plan b. | Nobody minded. | It was I. | Nobody else came.",
 ]
 
 
@@ -49,6 +51,10 @@ def test_sentencex_where_it_is_installed_else_a_clear_error(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(UsageError, match=r"pip install 'bertcli\[split\]'"):
         SPLITS["sentencex"]("One. Two.")
+
+
+def test_the_options_name_every_way() -> None:
+    assert list(options.SPLIT.choices) == list(SPLITS)
 
 
 def test_sentencex() -> None:

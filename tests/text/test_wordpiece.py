@@ -154,6 +154,8 @@ def test_memory_is_bounded_and_forgetting_changes_nothing(monkeypatch: pytest.Mo
         assert ours.text_ids(text) == ours.encode(text).ids == whole.text_ids(text)
         assert [encoder.encode([part]).ids.tolist() for part in text.split()] == list(map(whole.text_ids, text.split()))
     assert len(ours._memory) <= 3
+    ours.text_ids("a" * 65)
+    assert "a" * 65 not in ours._memory
     assert len(encoder._words.words) <= 3 + 3
 
 
@@ -193,6 +195,8 @@ def vocabulary(tmp_path: Path) -> Callable[..., Path]:
         (["A", "##é"], Casing(False, False)),
         (["a", "中文"], Casing(True, True, False)),
         (["a", "中"], Casing(True, True)),
+        (["a", "[URL]", "[É]"], Casing(True, True)),
+        (["a", "[U"], Casing(False, True)),
     ],
 )
 def test_casing_is_inferred_as_strict_as_the_pieces_allow(
@@ -239,7 +243,7 @@ def test_tokenize_records_of_words_and_text() -> None:
     ours, _ = both(Casing(True, True))
     given = [
         {"id": 7, "words": ["un", "\u200b", "abcs  ab", "", "é" * 101], "extra": [1]},
-        {"text": "ab"},
+        {"text": "ab", "word_ids": [9, 9]},
         {"words": []},
     ]
     tokenizing = Tokenizing(ours)
