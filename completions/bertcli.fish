@@ -50,7 +50,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l quiet -s q -d 'No 
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l max-length -d 'Tokens per sequence, [CLS] and [SEP] included' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l short -d 'Share of the documents that are cut into shorter pairs, of a random length' -x
-complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l copies -d 'How many times each document is cut, at random anew' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l copies -d 'How many times each document is cut, at random anew; under --single from another first cut on' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l window -d 'How many of the last documents random segments come from, but 32 million tokens at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l pool -d 'Documents that random segments come from, not the window; all are held' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pairs' -l single -d 'Pack sentences into segments, without pairing'

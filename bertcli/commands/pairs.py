@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     type=options.Integer(1),
     default=1,
     show_default=True,
-    help="How many times each document is cut, at random anew.",
+    help="How many times each document is cut, at random anew; under --single from another first cut on.",
 )
 @click.option(
     "--window",

@@ -214,21 +214,20 @@ class Pairing:
         number = 0
         for copy in range(self._rule.copies):
             rng = randomness(self._seed, copy, document.key)
-            for record in self._once(document.sentences, others, rng):
+            made = self._segments(document, copy, rng) if self._rule.single else self._cut(document, others, rng)
+            for record in made:
+                self.summary.pairs += 1
                 yield {"id": f"{document.name}-{number}", **record}
                 number += 1
 
-    def _once(
-        self, sentences: Sentences[int], others: Sequence[Sentences[int]], rng: random.Random
-    ) -> Iterator[Record]:
-        length, short = self._rule.max_length, self._rule.short
-        if self._rule.single:
-            for segment in pack(sentences, length - 2, short, rng):
-                self.summary.pairs += 1
-                yield self._codebook.record(segment)
-            return
-        for first, second, is_next in make_pairs(sentences, others, length - 3, short, rng):
-            self.summary.pairs += 1
+    def _segments(self, document: Coded, copy: int, rng: random.Random) -> Iterator[Record]:
+        room = self._rule.max_length - 2
+        for segment in pack(document.sentences, room, self._rule.short, rng, is_copy=copy > 0):
+            yield self._codebook.record(segment)
+
+    def _cut(self, document: Coded, others: Sequence[Sentences[int]], rng: random.Random) -> Iterator[Record]:
+        room = self._rule.max_length - 3
+        for first, second, is_next in make_pairs(document.sentences, others, room, self._rule.short, rng):
             self.summary.next_pairs += is_next
             yield self._codebook.record(first, second, is_next)
 

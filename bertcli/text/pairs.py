@@ -99,21 +99,24 @@ def make_pairs(
         begin = end if passage is None else middle
 
 
-def pack(document: Sentences[T], room: int, short: float, rng: random.Random) -> Iterator[Sequence[T]]:
+def pack(
+    document: Sentences[T], room: int, short: float, rng: random.Random, *, is_copy: bool = False
+) -> Iterator[Sequence[T]]:
     """Yields a document's sentences packed whole into segments of at most `room` tokens, each token once.
 
     A sentence that is longer than a segment is cut. As for pairs, a share `short` of the documents is packed
-    shorter.
+    shorter. The first segment of a copy ends early, at random, so that the next ones too are cut at other places.
     """
     target = _target(room, short, rng)
+    limit = 1 + below(target, rng) if is_copy else target
     begin = 0
     for start, end in pairwise(document.borders):
-        if end - begin > target and start > begin:
+        if end - begin > limit and start > begin:
             yield document.tokens[begin:start]
-            begin = start
+            begin, limit = start, target
         while end - begin > target:
-            yield document.tokens[begin : begin + target]
-            begin += target
+            yield document.tokens[begin : begin + limit]
+            begin, limit = begin + limit, target
     if begin < document.borders[-1]:
         yield document.tokens[begin:]
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, combinations, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,19 +139,34 @@ def test_pairs_are_googles(shape: list[list[int]], room: int, short: float, seed
 
 
 @settings(max_examples=200)
-@given(LENGTHS, st.integers(2, 60), st.sampled_from([0.0, 1.0]), st.integers(0, 999))
-def test_single_segments_hold_each_token_once(lengths: list[int], room: int, short: float, seed: int) -> None:
+@given(LENGTHS, st.integers(2, 60), st.sampled_from([0.0, 1.0]), st.integers(0, 999), st.booleans())
+def test_single_segments_hold_each_token_once(
+    lengths: list[int], room: int, short: float, seed: int, is_copy: bool
+) -> None:
     sentences = whole(0, lengths)
-    segments = list(pack(sentences, room, short, random.Random(seed)))
+
+    def packed(seed: int) -> list[Sequence[Token]]:
+        return list(pack(sentences, room, short, random.Random(seed), is_copy=is_copy))
+
+    segments = packed(seed)
     assert list(chain.from_iterable(segments)) == sentences.tokens
     assert all(0 < len(segment) <= room for segment in segments)
     if short and sentences.borders[-1] > room:
-        targets = {max(map(len, pack(sentences, room, short, random.Random(seed)))) for seed in range(50)}
-        assert len(targets) > min(5, room // 3)
-    if not short:  # a segment ends early only where the next sentence would not fit
-        for segment, following in pairwise(segments):
+        assert len({max(map(len, packed(seed))) for seed in range(50)}) > min(5, room // 3)
+    if not short:
+        for segment, following in pairwise(segments[is_copy:]):  # it ends early only where the next would not fit
             _, sentence, place = following[0]
             assert len(segment) == room or (place == 0 and len(segment) + lengths[sentence] > room)
+        for segment in segments[1:]:
+            _, sentence, place = segment[0]
+            assert place == 0 or lengths[sentence] > room  # a sentence that fits is not cut
+
+
+def test_copies_of_single_segments_are_cut_elsewhere() -> None:
+    sentences = whole(0, [5] * 100)
+    cuts = [list(pack(sentences, 60, 0.0, random.Random(seed), is_copy=seed > 0)) for seed in range(20)]
+    assert list(map(len, cuts[0])) == [60] * 8 + [20]
+    assert {len(segments[0]) for segments in cuts[1:]} >= {5, 30, 55}
 
 
 def test_without_another_document_every_pair_is_next() -> None:
