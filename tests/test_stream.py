@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gzip
 import io
 import json
@@ -358,6 +359,24 @@ def test_a_slow_line_comes_through_at_once(compressed_in: bool, plain_out: bool)
 
 
 # -- the ends of a pipe --------------------------------------------------------------------------------------
+
+
+def test_the_stage_before_may_work_ahead() -> None:
+    """A pipe of 64 KiB would have it wait while this one is busy with a batch."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "bertcli", "read", "text", "--document", "line", "--plain"],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"a\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b'{"id":"0","text":"a"}\n'
+        if hasattr(fcntl, "F_GETPIPE_SZ"):
+            assert fcntl.fcntl(process.stdin, fcntl.F_GETPIPE_SZ) >= 1 << 20
+        process.stdin.close()
 
 
 def test_a_full_disk_is_74(shell: Callable[..., Result]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ class Summary(Protocol):
 
 
 PATIENCE = 0.05  # seconds
+PIPE = 1 << 20  # bytes on their way from the stage before, which works on while this one is busy with a batch
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -198,7 +200,10 @@ def open_input(name: str) -> Source:
         if asked.get("bertcli.stdin"):
             raise UsageError("stdin is asked for twice")
         asked["bertcli.stdin"] = True
-        return Source(standard("stdin"), "<stdin>")
+        stdin = standard("stdin")
+        with suppress(AttributeError, OSError):  # Linux alone has it, and of what is no pipe there is nothing to widen
+            fcntl.fcntl(stdin, fcntl.F_SETPIPE_SZ, PIPE)
+        return Source(stdin, "<stdin>")
     try:
         return Source(open(name, "rb", buffering=0), readable(name))
     except OSError as error:
