@@ -231,6 +231,7 @@ def pairs(bench: Bench) -> None:
     from_file, script = [*from_stdin, str(documents)], "create_pretraining_data in Python"
     sides = {
         "pairs | mask": Side([from_file, mask]),
+        "pairs | mask --workers 2": Side([from_file, [*mask, "--workers", "2"]]),
         "read text | pairs | mask": Side([read, from_stdin, mask]),
         script: Side([[*PEERS, "pretraining_data", bench.vocabulary, str(text)]]),
     }
