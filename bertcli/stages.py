@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Generic, NamedTuple, Self, TypeVar
@@ -24,16 +25,16 @@ class Made(NamedTuple, Generic[R]):
 
 
 @dataclass(frozen=True)
-class Tally:
+class Tally(ABC):
     """Counts of what was done with a batch; those of several batches can be added up."""
 
     def __add__(self, other: Self) -> Self:
         """Returns the counts of both together."""
         return type(self)(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
+    @abstractmethod
     def warnings(self) -> list[str]:
         """Returns what looks wrong."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,10 @@ def command(streams: Streams, wordpiece: WordPiece, rule: MaskRule, copies: int,
     The number of hidden tokens is exact: --rate of a sequence's tokens, rounded, at least 1 and at most --max-masks,
     [CLS] and [SEP] counted but never hidden. Whole words that do not fit leave it short, even empty; a span is cut
     short at [SEP], at what is hidden already, and where the number is full. With --bernoulli, which excludes --ngram,
-    the number varies, and may be 0. A record's
-    masks depend on --seed and its id alone (on its place in the stream where it has no id), so that they stay the same
-    under split and shuf.
+    the number varies, and may be 0.
+
+    A record's masks depend on --seed and its id alone (on its place in the stream where it has no id), so that they
+    stay the same under split and shuf.
     """
     from bertcli.records import Pair
     from bertcli.stages import Stage

@@ -27,7 +27,7 @@ T = TypeVar("T")
 Candidate = TypeVar("Candidate")
 
 NEVER_MASKED = (CLS, SEP, PAD)
-FEW_JOINED = 0.02  # of the tokens go on with a word in Chinese; in English text, even by its own vocabulary, more
+FEW_CONTINUED = 0.02  # of the tokens go on with a word in Chinese; in English text, even by its own vocabulary, more
 
 
 @dataclass(frozen=True)
@@ -219,8 +219,8 @@ class MaskCounts(Tally):
     tokens: int = 0
     masked: int = 0
     borderless: int = 0  # records whose words, to be masked whole, had to be told by their ##
-    wholes: int = 0  # tokens of words that were masked whole, if they were masked
-    joined: int = 0  # of them, those that go on with a word
+    maskable: int = 0  # tokens of the sequences whose words are masked whole, without [CLS] and [SEP]
+    continued: int = 0  # of them, those that go on with a word
 
     def __str__(self) -> str:
         """Returns one line for people."""
@@ -233,9 +233,9 @@ class MaskCounts(Tally):
     def warnings(self) -> list[str]:
         """Returns what looks wrong with whole words: that their borders had to be guessed, or that none was needed."""
         guessed = f"{many(self.borderless, 'record')} without word_starts: words end where no ## follows"
-        share = self.joined / self.wholes if self.wholes else 1
+        share = self.continued / self.maskable if self.maskable else 1
         alone = f"{share:.1%} of the tokens go on with a word, so that --whole-word changes little: give words as lists"
-        return [guessed] * (self.borderless > 0) + [alone] * (share < FEW_JOINED)
+        return [guessed] * (self.borderless > 0) + [alone] * (share < FEW_CONTINUED)
 
 
 class Masking:
@@ -277,8 +277,8 @@ class Masking:
             tokens=sum(len(record["tokens"]) for record in records),
             masked=sum(len(record["masked_positions"]) for record in records),
             borderless=sum(not record.get("word_starts") for record in whole),
-            wholes=sum(tokens for tokens, _ in words),
-            joined=sum(tokens - begun for tokens, begun in words),
+            maskable=sum(tokens for tokens, _ in words),
+            continued=sum(tokens - begun for tokens, begun in words),
         )
         return joined(records), counts
 

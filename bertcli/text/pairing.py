@@ -41,7 +41,7 @@ class PairRule:
 # -- documents to codes ----------------------------------------------------------------------------------------------
 
 
-class Split(NamedTuple):
+class SplitDocument(NamedTuple):
     """A document's sentences; `name` is its id as a string, `key` what its randomness depends on."""
 
     name: str
@@ -49,7 +49,7 @@ class Split(NamedTuple):
     sentences: list[str | list[str]]
 
 
-class Coded(NamedTuple):
+class CodedDocument(NamedTuple):
     """The same as codes."""
 
     name: str
@@ -72,26 +72,25 @@ class Codebook:
         self._pieces = np.array(wordpiece.pieces + wordpiece.pieces[::-1], dtype=object)
         self._cls, self._sep = array("i", [~wordpiece.cls]), array("i", [~wordpiece.sep])
 
-    def split(self, record: Record, index: int) -> Split:
+    def split(self, record: Record, index: int) -> SplitDocument:
         """Returns a document's name, key and sentences; `index` is its place in the stream."""
         identity, given = record.get("id"), record.get("sentences")
         name = str(index) if identity is None else as_text(identity)
-        return Split(name, key(record, index), [*self._split(record["text"])] if given is None else given)
+        return SplitDocument(name, key(record, index), [*self._split(record["text"])] if given is None else given)
 
-    def documents(self, documents: Sequence[Split]) -> list[Coded]:
+    def documents(self, split: Sequence[SplitDocument]) -> list[CodedDocument]:
         """Returns documents as codes, their sentences tokenised many at once."""
-        texts = (each for document in documents for each in document.sentences if isinstance(each, str))
-        encoded = self._of_texts(texts)
-        return [self._coded(document, encoded) for document in documents]
+        encoded = self._of_texts(each for document in split for each in document.sentences if isinstance(each, str))
+        return [self._coded(document, encoded) for document in split]
 
-    def _coded(self, document: Split, encoded: Iterator[array[int]]) -> Coded:
+    def _coded(self, document: SplitDocument, encoded: Iterator[array[int]]) -> CodedDocument:
         parts = [next(encoded) if isinstance(each, str) else self._of_words(each) for each in document.sentences]
         tokens = array("i")
         for part in parts:
             tokens += part
-        sentences = Sentences(tokens, array("i", [0, *accumulate(filter(None, map(len, parts)))]))
+        coded = Sentences(tokens, array("i", [0, *accumulate(filter(None, map(len, parts)))]))
         unknown = tokens.count(self._wordpiece.unk) + tokens.count(~self._wordpiece.unk)
-        return Coded(document.name, document.key, sentences, len(parts) - len(sentences), unknown)
+        return CodedDocument(document.name, document.key, coded, len(parts) - len(coded), unknown)
 
     def _of_texts(self, texts: Iterable[str]) -> Iterator[array[int]]:
         for together in portions(texts):
@@ -173,7 +172,9 @@ class Pairing:
         self._window = rule.window or WINDOW
         self.summary = Summary(single=rule.single)
 
-    def pairs(self, documents: Iterable[Coded], pool: Sequence[Coded] | None = None) -> Iterator[Record]:
+    def pairs(
+        self, documents: Iterable[CodedDocument], pool: Sequence[CodedDocument] | None = None
+    ) -> Iterator[Record]:
         """Yields the pairs of the documents in order, those of a document once the next one has been read.
 
         Random segments come from the pool, else from the last `window` documents besides the pair's own.
@@ -183,7 +184,7 @@ class Pairing:
             raise BadData("the pool has no document to take a random segment from")
         window: deque[Sentences[int]] = deque()
         held = 0  # tokens and borders
-        waiting: Coded | None = None
+        waiting: CodedDocument | None = None
         for document in filter(self._counted, documents):
             if pool is not None:
                 yield from self._records(document, others)
@@ -200,7 +201,7 @@ class Pairing:
             self.summary.lone = self.summary.documents == 1
             yield from self._records(waiting, window)
 
-    def _counted(self, document: Coded) -> bool:
+    def _counted(self, document: CodedDocument) -> bool:
         """Returns whether there is anything in a document."""
         self.summary.empty_sentences += document.empty
         self.summary.sentences += len(document.sentences)
@@ -210,7 +211,7 @@ class Pairing:
         self.summary.empty_documents += len(document.sentences) == 0
         return len(document.sentences) > 0
 
-    def _records(self, document: Coded, others: Sequence[Sentences[int]]) -> Iterator[Record]:
+    def _records(self, document: CodedDocument, others: Sequence[Sentences[int]]) -> Iterator[Record]:
         number = 0
         for copy in range(self._rule.copies):
             rng = randomness(self._seed, copy, document.key)
@@ -220,12 +221,12 @@ class Pairing:
                 yield {"id": f"{document.name}-{number}", **record}
                 number += 1
 
-    def _segments(self, document: Coded, copy: int, rng: random.Random) -> Iterator[Record]:
+    def _segments(self, document: CodedDocument, copy: int, rng: random.Random) -> Iterator[Record]:
         room = self._rule.max_length - 2
         for segment in pack(document.sentences, room, self._rule.short, rng, is_copy=copy > 0):
             yield self._codebook.record(segment)
 
-    def _cut(self, document: Coded, others: Sequence[Sentences[int]], rng: random.Random) -> Iterator[Record]:
+    def _cut(self, document: CodedDocument, others: Sequence[Sentences[int]], rng: random.Random) -> Iterator[Record]:
         room = self._rule.max_length - 3
         for first, second, is_next in make_pairs(document.sentences, others, room, self._rule.short, rng):
             self.summary.next_pairs += is_next

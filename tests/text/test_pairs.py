@@ -23,7 +23,7 @@ from program import Result, environment
 
 from bertcli.folder import CLS, SEP, SPECIAL
 from bertcli.text import pairing
-from bertcli.text.pairing import Coded, Pairing, PairRule
+from bertcli.text.pairing import CodedDocument, Pairing, PairRule
 from bertcli.text.pairs import Sentences, make_pairs, pack
 
 # Tokens are (document, sentence, place), so that each says where it comes from.
@@ -371,7 +371,7 @@ def test_random_segments_come_from_the_window_or_the_pool(pairs: Callable[..., R
 def test_a_window_holds_only_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "WINDOW_TOKENS", 50)
     made = Pairing(Book(), PairRule(max_length=8, window=100), seed=1)  # type: ignore[arg-type]
-    documents = [Coded(str(n), str(n), joined([[n] * 2] * 5), 0, 0) for n in range(40)]
+    documents = [CodedDocument(str(n), str(n), joined([[n] * 2] * 5), 0, 0) for n in range(40)]
     pairs = list(made.pairs(documents))
     distances = {pair["second"][0] - pair["first"][0] for pair in pairs if not pair["is_next"]}
     assert distances == {-2, -1, 1}
@@ -379,7 +379,7 @@ def test_a_window_holds_only_so_many_tokens(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_window_holds_a_thousand_documents_unless_told_otherwise() -> None:
     made = Pairing(Book(), PairRule(max_length=8), seed=1)  # type: ignore[arg-type]
-    documents = [Coded(str(n), str(n), joined([[n] * 2] * 5), 0, 0) for n in range(3000)]
+    documents = [CodedDocument(str(n), str(n), joined([[n] * 2] * 5), 0, 0) for n in range(3000)]
     pairs = [pair for pair in made.pairs(documents) if not pair["is_next"]]
     distances = [pair["first"][0] - pair["second"][0] for pair in pairs]
     assert -1 <= min(distances) < 10
