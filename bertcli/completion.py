@@ -8,6 +8,7 @@ from typing import NamedTuple
 import click
 
 from bertcli import cli
+from bertcli.commands.options import Several
 
 
 class Word(NamedTuple):
@@ -28,7 +29,7 @@ def words_of(command: click.Command) -> list[Word]:
     """Returns the options and then the arguments of a command."""
     found = []
     for parameter in command.get_params(context_of(command)):
-        kind = parameter.type
+        kind = parameter.type.each if isinstance(parameter.type, Several) else parameter.type
         choices = list(kind.choices) if isinstance(kind, click.Choice) else []
         is_number = isinstance(kind, type(click.INT) | type(click.FLOAT))
         value = "choices" if choices else "number" if is_number else "file"

@@ -58,6 +58,10 @@ class Stopped(BertcliError):
     status = Status.STOPPED
 
 
+class Diverged(BertcliError):
+    """A model whose loss, or answers, are no finite numbers any more."""
+
+
 class BadData(BertcliError):
     """Input that is not what its reader expects: says where, what was found and what was expected.
 

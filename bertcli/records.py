@@ -66,20 +66,107 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class Classification:
-    """A text or two, and the name of their class."""
+    """A text or two, and the name of their class, or the names of any number of classes."""
 
     id: Any = None
     text: str
     text_pair: str | None = None
     label: str | None = None
+    labels: list[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regression:
+    """A text or two, and a number."""
+
+    id: Any = None
+    text: str
+    text_pair: str | None = None
+    label: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagging:
+    """Words and a label for each; of a document `sentences` are the indices of each sentence's first word."""
+
+    id: Any = None
+    words: list[str]
+    labels: list[str] | None = None
+    sentences: list[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A stretch of a context, and the code point at which it starts."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A question, a context that may answer it, and the right answers: none of them, and it does not."""
+
+    id: Any = None
+    question: str
+    context: str
+    answers: list[Answer] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A text, what may follow it, and the index of what does."""
+
+    id: Any = None
+    text: str
+    choices: list[str]
+    label: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationPrediction:
-    """A predicted label beside the gold one, as `score classification` reads them."""
+    """A predicted label beside the gold one, or labels beside labels, as `score classification` reads them."""
 
-    label: str
+    label: str | None = None
+    labels: list[str] | None = None
+    prediction: str | list[str]
+
+    one_of = ("label", "labels")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionPrediction:
+    """A predicted number beside the true one, as `score regression` reads them."""
+
+    label: float
+    prediction: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingPrediction:
+    """A predicted label a word beside the gold ones, as `score tagging` reads them."""
+
+    labels: list[str]
+    prediction: list[str]
+    sentences: list[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanPrediction:
+    """A predicted answer beside the right ones, as `score span` reads them."""
+
+    id: Any = None
+    answers: list[Answer]
     prediction: str
+    details: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoicePrediction:
+    """A predicted index beside the right one, as `score choice` reads them."""
+
+    label: int
+    prediction: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,19 +208,29 @@ def _is_sentence(value: Any) -> bool:
     return type(value) is str or _is_words(value)
 
 
+def _is_answer(value: Any) -> bool:
+    return type(value) is dict and type(value.get("text")) is str and type(value.get("start")) is int
+
+
 _is_words = _is_list_of(str)
 # type(value) is …: JSON's true is no integer, although Python's is.
 STRING = FieldType(lambda value: type(value) is str, "a string")
 INTEGER = FieldType(lambda value: type(value) is int, "an integer")
 LIST = FieldType(lambda value: type(value) is list, "a list")
 SENTENCE = FieldType(_is_sentence, "a string or a list of words", STRING)
+ANSWER = FieldType(_is_answer, 'an answer {"text": string, "start": integer}')
 TYPES: dict[Any, FieldType] = {
     str: STRING,
     int: INTEGER,
+    float: FieldType(lambda value: type(value) in (int, float), "a number"),
     bool: FieldType(lambda value: type(value) is bool, "true or false"),
     list[str]: FieldType(_is_words, "a list of strings", STRING),
     list[int]: FieldType(_is_list_of(int), "a list of integers", INTEGER),
     list[list[dict[str, Any]]]: FieldType(_is_list_of(list), "a list of lists", LIST),
+    str | list[str]: FieldType(_is_sentence, "a string or a list of strings", STRING),
+    list[Answer]: FieldType(
+        lambda value: type(value) is list and all(map(_is_answer, value)), "a list of answers", ANSWER
+    ),
     list[str | list[str]]: FieldType(
         lambda value: type(value) is list and all(map(_is_sentence, value)), "a list of sentences", SENTENCE
     ),

@@ -60,11 +60,17 @@ def taken_apart(command: Command) -> Example:
 EXAMPLES = {name: taken_apart(command) for name, command in COMMANDS.items()}
 READERS = [name for name, example in EXAMPLES.items() if example.files]
 ADDERS = [name for name in READERS if COMMANDS[name].kind is Kind.ADDS]
-FILTERS = [name for name in READERS if COMMANDS[name].kind in (Kind.ADDS, Kind.MAKES)]
+FILTERS = [name for name in READERS if COMMANDS[name].kind in (Kind.ADDS, Kind.MAKES, Kind.LAYS_OUT)]
+STREAMERS = [name for name in FILTERS if COMMANDS[name].kind is not Kind.LAYS_OUT]  # what they write is a stream
 
 
 def has(name: str, option: str) -> bool:
     return any(option in parameter.opts for parameter in COMMANDS[name].params)
+
+
+def takes_text(name: str) -> bool:
+    """Returns whether a command takes text as well as records, and has a switch for that."""
+    return any("--text" in p.opts and isinstance(p, click.Option) and p.is_flag for p in COMMANDS[name].params)
 
 
 # -- bytes ----------------------------------------------------------------------------------------------
@@ -84,7 +90,9 @@ def zstd(data: bytes) -> bytes:
 
 
 def is_whole(data: bytes) -> bool:
-    """Returns whether a reader would take these bytes for a whole stream."""
+    """Returns whether a reader would take these bytes for a whole stream; of plain ones it cannot be told."""
+    if not data.startswith(b"\x28\xb5\x2f\xfd"):
+        return False
     decoder = zstandard.ZstdDecompressor().decompressobj()
     decoder.decompress(data)
     return decoder.eof
@@ -134,7 +142,7 @@ class Desk:
     def contents(self) -> list[bytes]:
         """Returns what the example reads, and where the command takes text as well as records the other of them."""
         other = "corpus.txt" if is_records(self.content) else "labelled.jsonl"
-        return [self.content, *([(self.folder / other).read_bytes()] if has(self.name, "--text") else [])]
+        return [self.content, *([(self.folder / other).read_bytes()] if takes_text(self.name) else [])]
 
     def write(self, name: str, data: bytes) -> str:
         (self.folder / name).write_bytes(data)

@@ -20,6 +20,8 @@ bertcli vocab corpus.txt train.tsv --size 300 > vocab.txt
 bertcli pairs docs.jsonl --max-length 64 > pairs.jsonl.zst
 bertcli mask pairs.jsonl.zst > train.jsonl.zst
 bertcli read glue-sst-2 train.tsv --plain > labelled.jsonl
+bertcli write glue-sst-2 labelled.jsonl > SST-2.tsv
+printf 'review,stars\n"fine, and short",4.5\nlong,1\n' > reviews.csv
 tail -n 16 labelled.jsonl > dev.jsonl
 
 bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8

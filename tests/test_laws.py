@@ -29,6 +29,7 @@ ORDER: list[set[str]] = [
     {"stages"},
     {"parallel"},
     {"folder"},
+    {"schemes"},
     {"text", "formats", "metrics", "plot", "demo"},
     {"model"},
     {"show"},
@@ -141,6 +142,7 @@ LINES = {
     "pairs": ["docs.jsonl"],
     "mask": ["/dev/null"],
     "score": ["classification", "/dev/null"],
+    "write": ["csv", "/dev/null"],
     "show": ["docs.jsonl"],
 }
 

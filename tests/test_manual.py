@@ -10,6 +10,7 @@ from program import ROOT, Result, run
 
 from bertcli import manual
 from bertcli.completion import bash, words_of
+from bertcli.formats import READERS
 
 COMMANDS = manual.commands()
 
@@ -69,8 +70,8 @@ def test_a_long_option_has_one_meaning() -> None:
         for word in words_of(command):
             for name in word.names:
                 kinds.setdefault(name, set()).add((word.value, " ".join(sorted({*word.names} - {name}))))
-    # pairs has a pool of documents, embed pools vectors.
-    assert {name for name, kind in kinds.items() if len(kind) > 1} <= {"--pool"}
+    # pairs has a pool of documents, embed pools vectors; of a table, --text names a column.
+    assert {name for name, kind in kinds.items() if len(kind) > 1} <= {"--pool", "--text"}
 
 
 # -- pages and shells -----------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ def test_a_page_is_clean_roff(name: str) -> None:
 TYPED = [
     ("bertcli sc", ["score"]),
     ("bertcli --ver", ["--version"]),
-    ("bertcli read ", ["glue-cola", "glue-sst-2", "text"]),
+    ("bertcli read ", sorted(READERS)),
     ("bertcli read --document li", ["line"]),
     ("bertcli read text --on-error ", ["skip", "stop"]),
     ("bertcli score --posi", ["--positive"]),

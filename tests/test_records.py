@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bertcli import records
 from bertcli.errors import BadData
-from bertcli.records import Document, MaskedPair, Words, checker, key, randomness
+from bertcli.records import Answer, Document, MaskedPair, Words, checker, key, randomness
 
 SCHEMAS = [kind for kind in vars(records).values() if is_dataclass(kind) and isinstance(kind, type)]
 
@@ -21,6 +21,9 @@ GOOD: dict[Any, Any] = {
     bool: True,
     list[str]: ["a"],
     list[int]: [1],
+    float: 2.5,
+    str | list[str]: ["a"],
+    list[Answer]: [{"text": "a", "start": 0}],
     list[str | list[str]]: ["a", ["b", "c"]],
     list[list[dict[str, Any]]]: [[{}]],
     dict[str, Any]: {},
@@ -31,6 +34,9 @@ BAD: dict[Any, list[Any]] = {
     bool: [1, "true"],
     list[str]: ["a", [1], {}],
     list[int]: [[True], ["1"], 1],
+    float: ["3", True],
+    str | list[str]: [1, [1]],
+    list[Answer]: [[{"text": "a"}], ["a"], {"text": "a", "start": 0}],
     list[str | list[str]]: ["a", [1], [["a", 1]]],
     list[list[dict[str, Any]]]: [[{}], "a"],
     dict[str, Any]: [[], "a"],

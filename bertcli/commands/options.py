@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 import functools
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,11 +43,27 @@ class Number(click.FloatRange):
         return number
 
 
+class Several(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
+    """Values of one type with commas between them, as a tuple."""
+
+    def __init__(self, each: click.ParamType[Any]) -> None:
+        """Take the type of each value."""
+        self.each, self.name = each, f"{each.name}[,...]"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Returns the values, each once, in their order; raises click's error for one that is not of the type."""
+        if isinstance(value, tuple):
+            return value
+        parts = [self.each.convert(part, parameter, context) for part in str(value).split(",")]
+        return tuple(dict.fromkeys(parts))
+
+
 class Kind(enum.Enum):
     """What a command makes of its input, in the words of its manual page; each kind has its contract in a test."""
 
     ADDS = "Each record comes out in its place, its other fields as they were; of empty input nothing."
     MAKES = "Records come out in the order of the input; of empty input nothing."
+    LAYS_OUT = "Rows come out in the order of the input, an object at its end; of empty input none, or an empty one."
     SUMS_UP = "Nothing comes out before the input ends; an empty one gives a result too."
     LEARNS = "Nothing comes out before the input ends; an empty one is bad data."
     STANDS_ALONE = "It is no part of a pipe."
@@ -248,6 +265,27 @@ model = click.option(
     show_envvar=True,
     type=click.Path(path_type=Path),
     help="The model folder.",
+)
+
+
+def _models(context: click.Context, parameter: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    return value or (Path(os.environ.get("BERTCLI_MODEL") or "model"),)
+
+
+# Not by click's `envvar`, which would take a path with a colon in it for two.
+models = click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    callback=_models,
+    type=click.Path(path_type=Path),
+    help="The model folder; of several, the mean of their answers counts.  [env var: BERTCLI_MODEL; default: model]",
+)
+spans = applied(
+    click.option("--stride", type=Integer(1), help="Of span: tokens from one window to the next.  [default: 128]"),
+    click.option("--max-question", type=Integer(1), help="Of span: a question's tokens, at most.  [default: 64]"),
+    click.option("--max-answer", type=Integer(1), help="Of span: an answer's tokens, at most.  [default: 30]"),
 )
 max_tokens = click.option(
     "--max-tokens",

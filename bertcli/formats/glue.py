@@ -1,81 +1,193 @@
-"""GLUE's TSV files, in the official layouts of its tasks (paper §4.1): tabs between columns, no quoting."""
+"""GLUE's TSV files, in the official layouts of its tasks, and its submissions (paper §4.1).
+
+Tabs part the columns, nothing is quoted, and white space round a column is dropped. Which column holds what is told
+by the names in the header, so that a file may have others: MNLI's parses, more annotators' labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from bertcli.errors import BadData
+from bertcli.formats import rows
 from bertcli.lines import Lines
-from bertcli.records import Record
+from bertcli.records import Record, as_text
+
+LOW, HIGH = 0, 5  # of STS-B's scores
+
+# -- the tasks ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Names:
+    """The header's names for the columns of one layout: the text or two, the label, which test files lack.
+
+    `headerless` are those of a file that has none.
+    """
+
+    texts: tuple[str, ...]
+    label: str = "label"
+    headerless: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Returns what a file of this layout begins with, as messages show it."""
+        named = f"a header with {' and '.join(map(repr, self.texts))}"
+        return f"{named}, or {len(self.headerless)} columns without one" if self.headerless else named
+
+
+@dataclass(frozen=True)
+class Task:
+    """The layouts of a task's files, and its labels; without any, the label is a number from 0 to 5."""
+
+    labels: tuple[str, ...]
+    layouts: tuple[Names, ...]
+
+    def answer(self, value: Any, field: str) -> str | float:
+        """Returns a label or a number; raises `BadData` for one that the task does not have."""
+        if self.labels:
+            if value not in self.labels:
+                raise BadData(field=field, found=value, expected=" or ".join(self.labels))
+        elif type(value) not in (int, float):
+            raise BadData(field=field, found=value, expected="a number")
+        found: str | float = value
+        return found
+
+
+BINARY, ENTAILMENT = ("0", "1"), ("entailment", "not_entailment")
+INFERENCE = ("contradiction", "entailment", "neutral")
+SENTENCES = ("sentence1", "sentence2")
+TASKS = {
+    "cola": Task(BINARY, (Names(("sentence",), headerless=("source", "label", "original", "sentence")),)),
+    "sst-2": Task(BINARY, (Names(("sentence",)),)),
+    "mrpc": Task(BINARY, (Names(("#1 String", "#2 String"), "Quality"),)),
+    "sts-b": Task((), (Names(SENTENCES, "score"),)),
+    "qqp": Task(BINARY, (Names(("question1", "question2"), "is_duplicate"),)),
+    "mnli": Task(INFERENCE, (Names(SENTENCES, "gold_label"),)),
+    "qnli": Task(ENTAILMENT, (Names(("question", "sentence")),)),
+    "rte": Task(ENTAILMENT, (Names(SENTENCES),)),
+    "wnli": Task(BINARY, (Names(SENTENCES),)),
+    # The second is that of the file with labels, published when the test was over.
+    "ax": Task(INFERENCE, (Names(SENTENCES), Names(("Premise", "Hypothesis"), "Label"))),
+}
+INDICES = ("index", "id")  # QQP's files for training have the latter
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of one kind of file hold, counted from 0; without a header their number tells it."""
+    """Which columns of one file hold what, counted from 0."""
 
+    task: Task
     columns: int
-    text: int
-    label: int | None = None
-    index: int | None = None
-    header: tuple[str, ...] | None = None
+    has_header: bool
+    texts: tuple[int, ...]
+    label: int | None
+    index: int | None
 
-    def fits(self, row: list[str]) -> bool:
-        """Returns whether a file that begins with this row has this layout."""
-        return tuple(row) == self.header if self.header else len(row) == self.columns
-
-
-TEST = Layout(2, index=0, text=1, header=("index", "sentence"))
-COLA = (TEST, Layout(4, label=1, text=3))
-SST_2 = (TEST, Layout(2, text=0, label=1, header=("sentence", "label")))
-
-
-def cola(lines: Lines) -> Iterator[Record]:
-    """Yields CoLA's sentences, "1" for acceptable ones; see `_records`."""
-    return _records(lines, COLA, ("0", "1"))
+    def record(self, cells: list[str], index: str) -> Record:
+        """Returns the record of a row."""
+        cells = [cell.strip() for cell in cells]
+        found: Record = {"id": index if self.index is None else cells[self.index]}
+        found |= zip(("text", "text_pair"), (cells[place] for place in self.texts), strict=False)
+        if self.label is not None:
+            found["label"] = _answer(self.task, cells[self.label], "label")
+        return found
 
 
-def sst_2(lines: Lines) -> Iterator[Record]:
-    """Yields SST-2's phrases, "1" for positive ones; see `_records`."""
-    return _records(lines, SST_2, ("0", "1"))
+def read(lines: Lines, task: str) -> Iterator[Record]:
+    """Yields a task's records, classification's or for sts-b regression's.
 
-
-def _records(lines: Lines, layouts: tuple[Layout, ...], labels: tuple[str, ...]) -> Iterator[Record]:
-    """Yields classification records, their `id` the file's own index or else the row's, from "0".
-
-    The first row tells the layout. Raises `BadData` where a row has other columns or an unknown label.
+    Their `id` is the file's own index or else the row's, from "0". The first row tells the layout; of a file without
+    labels the records have none. Raises `BadData` where a row has other columns, or a label that is not the task's.
     """
-    layout: Layout | None = None
-    first = 0  # the line of row 0
-
-    def record(line: str) -> Record | None:
-        nonlocal layout, first
-        row = [column.strip() for column in line.split("\t")]
-        if row == [""]:
-            return None
-        if layout is None:
-            layout = _layout(row, layouts)
-            first = lines.number + bool(layout.header)
-        return None if lines.number < first else _record(row, layout, lines.number - first, labels)
-
-    return (found for found in lines.map(record) if found)
+    return rows.records(lines, rows.tsv(lines), functools.partial(_layout, TASKS[task]))
 
 
-def _layout(row: list[str], layouts: tuple[Layout, ...]) -> Layout:
-    for layout in layouts:
-        if layout.fits(row):
-            return layout
-    known = [repr("\t".join(layout.header)) if layout.header else f"{layout.columns} columns" for layout in layouts]
-    raise BadData("the first line tells no layout", found="\t".join(row), expected=" or ".join(known))
+def _layout(task: Task, first: list[str]) -> Layout:
+    first = [cell.strip() for cell in first]
+    for names in task.layouts:
+        for header, has_header in ((first, True), (list(names.headerless), False)):
+            if len(header) == len(first) and set(names.texts) <= set(header):
+                texts = tuple(map(header.index, names.texts))
+                label, index = _place(header, names.label), _place(header, *INDICES)
+                return Layout(task, len(first), has_header, texts, label, index)
+    expected = " or ".join(map(str, task.layouts))
+    raise BadData("the first line tells no layout", found="\t".join(first), expected=expected)
 
 
-def _record(row: list[str], layout: Layout, index: int, labels: tuple[str, ...]) -> Record:
-    if len(row) != layout.columns:
-        raise BadData(found=len(row), expected=f"{layout.columns} columns")
-    record = {"id": str(index) if layout.index is None else row[layout.index], "text": row[layout.text]}
-    if layout.label is not None:
-        label = row[layout.label]
-        if label not in labels:
-            raise BadData(field="label", found=label, expected=" or ".join(labels))
-        record["label"] = label
-    return record
+def _place(header: list[str], *names: str) -> int | None:
+    return next((header.index(name) for name in names if name in header), None)
+
+
+def _answer(task: Task, cell: str, field: str) -> str | float:
+    return task.answer(cell, field) if task.labels else rows.number(cell, field, LOW, HIGH)
+
+
+# -- submissions ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The layout of a file of answers: its columns, and which of them are the index and the prediction."""
+
+    task: Task
+    columns: int
+    index: int
+    prediction: int
+    has_header = True
+
+    def record(self, cells: list[str], _: str) -> Record:
+        """Returns the record of a row; of sts-b it may lie outside the scale."""
+        answer = cells[self.prediction].strip()
+        known = self.task.answer(answer, "prediction") if self.task.labels else rows.number(answer, "prediction")
+        return {"id": cells[self.index].strip(), "prediction": known}
+
+
+def predictions(lines: Lines, task: str) -> dict[str, Any]:
+    """Returns the predictions of a submission by index; raises `BadData` for an index that is there twice."""
+    found: dict[str, Any] = {}
+    for record in rows.records(lines, rows.tsv(lines), functools.partial(_submission, TASKS[task])):
+        if record["id"] in found:
+            lines.fault(BadData(field="index", found=record["id"], expected="each index once"))
+        else:
+            found[record["id"]] = record["prediction"]
+    return found
+
+
+def _submission(task: Task, first: list[str]) -> Submission:
+    header = [cell.strip() for cell in first]
+    index, prediction = _place(header, "index"), _place(header, "prediction")
+    if index is None or prediction is None:
+        raise BadData(found="\t".join(first), expected="a header with 'index' and 'prediction'")
+    return Submission(task, len(header), index, prediction)
+
+
+def write(records: Iterable[Record], task: str) -> Iterator[bytes]:
+    """Yields the lines of a submission: a record's id, and its `prediction` or else its `label`; STS-B's within 0-5.
+
+    Raises `BadData` for an id that is no index or came before, and for a label that is not the task's.
+    """
+    seen: set[str] = set()
+    for record in records:
+        index = as_text(record.get("id"))
+        if not (index.isascii() and index.isdigit()):
+            raise BadData(field="id", found=record.get("id"), expected="the index of a row, a whole number")
+        if index in seen:
+            raise BadData(field="id", found=index, expected="each index once")
+        head = "" if seen else "index\tprediction\n"
+        seen.add(index)
+        yield f"{head}{index}\t{_submitted(record, TASKS[task])}\n".encode()
+
+
+def _submitted(record: Record, task: Task) -> str:
+    field = "label" if record.get("prediction") is None else "prediction"
+    if record.get(field) is None:
+        raise BadData(field="prediction", found=None, expected="a prediction, or else a label")
+    answer = task.answer(record[field], field)
+    # 0.0 is added lest a small negative number be written as -0.000.
+    return answer if isinstance(answer, str) else f"{min(max(answer, LOW), HIGH) + 0.0:.3f}"

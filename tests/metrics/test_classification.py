@@ -92,11 +92,57 @@ def test_command(invoke: Callable[..., Result]) -> None:
     assert invoke("score", "classification").out == b'{"total":0}\n'
 
 
-@pytest.mark.parametrize(("lacking", "kept"), [("label", "prediction"), ("prediction", "label")])
-def test_a_record_that_lacks_a_side(invoke: Callable[..., Result], lacking: str, kept: str) -> None:
-    lines = b'{"label": "1", "prediction": "1"}\n{"%b": "1"}\n' % kept.encode()
-    said = f"<stdin>:2: field '{lacking}': found nothing, expected a string\n"
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (b'{"prediction": "1"}', "'label': found nothing, expected one of label, labels"),
+        (b'{"prediction": "1", "labels": ["1"]}', "'label': found nothing, expected a string, as is the prediction"),
+        (b'{"prediction": ["1"], "label": "1"}', "'labels': found nothing, expected a list, as is the prediction"),
+        (b'{"label": "1"}', "'prediction': found nothing, expected a string or a list of strings"),
+    ],
+)
+def test_a_record_that_lacks_a_side(invoke: Callable[..., Result], bad: bytes, said: str) -> None:
+    lines = b'{"label": "1", "prediction": "1"}\n%b\n' % bad
+    said = f"<stdin>:2: field {said}\n"
     assert invoke("score", "classification", stdin=lines) == (65, b"", f"bertcli score: {said}")
     skipped = invoke("score", "classification", "--on-error", "skip", stdin=lines)
     assert skipped.records[0]["total"] == 1
     assert (skipped.status, skipped.err) == (0, f"bad lines skipped: 1; the first: {said}")
+
+
+# -- several labels a text ------------------------------------------------------------------------------------------
+
+SEVERAL = st.lists(st.sampled_from("abcd"), max_size=5)  # perhaps with one twice
+
+
+@given(st.lists(st.tuples(SEVERAL, SEVERAL), min_size=1, max_size=20))
+def test_several_labels_a_text_equal_scikit_learn(pairs: list[tuple[list[str], list[str]]]) -> None:
+    found = score({"labels": gold, "prediction": predicted} for gold, predicted in pairs)
+    names = sorted({label for pair in pairs for side in pair for label in side})
+    gold, predicted = ([[int(name in pair[side]) for name in names] for pair in pairs] for side in (0, 1))
+    assert found["accuracy"] == pytest.approx(sum(set(a) == set(b) for a, b in pairs) / len(pairs))
+    assert [found["labels"][name]["gold"] for name in names] == [sum(row[n] for row in gold) for n in range(len(names))]
+    for average in ("micro", "macro") if len(names) > 1 else ():  # of one column scikit-learn makes two classes
+        given = peer.precision_recall_fscore_support(gold, predicted, average=average, zero_division=0)
+        expected = dict(zip(("precision", "recall", "f1"), given[:3], strict=True))
+        assert {name: found[f"{average}_{name}"] for name in expected} == pytest.approx(expected, abs=1e-12)
+        assert found["accuracy"] == pytest.approx(peer.accuracy_score(gold, predicted), abs=1e-12)
+    assert (found["total"], list(found["labels"])) == (len(pairs), names)
+    assert not {"f1", "matthews"} & set(found)
+
+
+def test_the_order_of_several_labels_is_nothing() -> None:
+    assert score([{"labels": ["a", "b"], "prediction": ["b", "a", "b"]}])["accuracy"] == 1
+
+
+def test_one_label_and_several_do_not_mix(invoke: Callable[..., Result]) -> None:
+    lines = b'{"label": "1", "prediction": "1"}\n{"labels": ["1"], "prediction": ["1"]}\n'
+    said = "field 'prediction': 1 record with one label, 1 with a list: it is to be the same in all"
+    assert invoke("score", "classification", stdin=lines) == (65, b"", f"bertcli score: {said}\n")
+
+
+@pytest.mark.parametrize("task", ["regression", "tagging", "span", "choice", "pretraining"])
+def test_the_positive_label_is_one_of_classification(invoke: Callable[..., Result], task: str) -> None:
+    result = invoke("score", task, "--positive", "1")
+    assert (result.status, result.out) == (2, b"")
+    assert f"--positive is an option of classification, not of {task}" in result.err

@@ -1,0 +1,107 @@
+"""`write`: predictions to the official file of a task, or to a table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bertcli.commands import foreign, options
+from bertcli.formats import WRITERS, Writer, writer
+
+if TYPE_CHECKING:
+    from bertcli.commands.streams import Streams
+    from bertcli.lines import Lines
+    from bertcli.records import Record
+
+
+@options.command(
+    "write",
+    kind=options.Kind.LAYS_OUT,
+    reads=(
+        "Records with the `prediction` that predict adds; of those without one, as read makes them, the gold label or "
+        "answer is written, but for squad-nbest and squad-odds."
+    ),
+    writes=(
+        "One file in FORMAT, plain: the submission of a task of GLUE (glue-cola glue-sst-2 glue-mrpc glue-sts-b "
+        "glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax), squad, squad-nbest, squad-odds, conll, csv or tsv."
+    ),
+    examples=[
+        ("bertcli write csv predicted.jsonl.zst > predicted.csv", "The predictions as a table, with probabilities."),
+        ("bertcli write glue-sst-2 predicted.jsonl.zst > SST-2.tsv", "What GLUE's site takes."),
+        (
+            """echo '{"id": "a", "prediction": "in 1911", "details": {}}' | bertcli write squad""",
+            "What SQuAD's own script takes.",
+        ),
+        (
+            """echo '{"words": ["in", "Oslo"], "labels": ["O", "B-LOC"]}' | bertcli write conll""",
+            "A word a line.",
+        ),
+    ],
+)
+@click.argument("name", metavar="FORMAT", type=click.Choice(list(WRITERS)))
+@foreign.several
+@foreign.delimiter
+@options.inputs("FILE")
+def command(streams: Streams, name: str, **given: Any) -> None:
+    """Write predictions as the official file of a task, or as a table.
+
+    FORMAT is a task of GLUE (glue-cola, glue-sst-2, glue-mrpc, glue-sts-b, glue-qqp, glue-mnli, glue-qnli, glue-rte,
+    glue-wnli, glue-ax): a line a record with `id`, which must be a whole number and there once, and `prediction`, or
+    else `label`; the number of glue-sts-b with three decimals, within 0 and 5.
+
+    squad is {id: `prediction`}, squad-nbest {id: `nbest` of `details`}, squad-odds {id: how much likelier no answer is,
+    `null_score` - `score` of `details`}. The object is written when the input has ended.
+
+    conll is a word a line: `words`, their other `columns`, `labels` and `prediction`, as far as they are there, with a
+    blank line after each sentence.
+
+    csv and tsv have a header and a line a record: the first record's fields in order, then `prediction`, and the
+    `probability` of what was predicted, if `details` tell it. `details` are left out, lists and objects are JSON,
+    several labels are joined where `--several` says by what. Later records may lack fields, but have no others. csv
+    quotes where it must; a tab or a line end in tsv is an error.
+    """
+    write = functools.partial(writer(name), **foreign.own(name, given))
+    streams.plain = True  # other people's programs read it
+    pieces = Pieces(write, streams.lines(), is_trying=streams.on_error == "skip")
+    with streams.writer() as out:
+        for piece in pieces:
+            out.write_lines(piece)
+
+
+class Pieces:
+    """The pieces of a file that a writer makes of records, the faults of which get their places."""
+
+    def __init__(self, write: Writer, files: Iterator[Lines], *, is_trying: bool) -> None:
+        """Write nothing yet; with `is_trying` a record is first written alone, so that a bad one can be passed over."""
+        self.write, self.files, self.is_trying = write, files, is_trying
+        self.lines: Lines | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields the pieces; raises `BadData` with the file and line of the record that the writer stumbled over."""
+        from bertcli.errors import BadData
+
+        try:
+            yield from self.write(self.records())
+        except BadData as error:
+            if self.lines:
+                error.at(self.lines.name, self.lines.number)
+            raise
+
+    def records(self) -> Iterator[Record]:
+        """Yields the records of all files."""
+        from bertcli.records import Anything
+        from bertcli.stream import parsed
+
+        for lines in self.files:
+            self.lines = lines
+            yield from parsed(lines, Anything, self.tried)
+
+    def tried(self, record: Record, _: int) -> Record:
+        """Returns a record; with `is_trying` raises what is wrong with it by itself."""
+        if self.is_trying:
+            for _piece in self.write([record]):
+                pass
+        return record
