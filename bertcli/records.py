@@ -65,34 +65,43 @@ class Words:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classification:
-    """A text or two, and the name of their class, or the names of any number of classes."""
+class Texts:
+    """A text or two, of which something is to be said."""
 
     id: Any = None
     text: str
     text_pair: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification(Texts):
+    """A text or two, and the name of their class, or the names of any number of classes."""
+
     label: str | None = None
     labels: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regression:
+class Regression(Texts):
     """A text or two, and a number."""
 
-    id: Any = None
-    text: str
-    text_pair: str | None = None
     label: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tagging:
-    """Words and a label for each; of a document `sentences` are the indices of each sentence's first word."""
+class Sentence:
+    """Words, each of which is to have a label; of a document `sentences` are each sentence's first words, by index."""
 
     id: Any = None
     words: list[str]
-    labels: list[str] | None = None
     sentences: list[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagging(Sentence):
+    """Words and a label for each."""
+
+    labels: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,22 +113,34 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Span:
-    """A question, a context that may answer it, and the right answers: none of them, and it does not."""
+class Question:
+    """A question, and a context that may answer it."""
 
     id: Any = None
     question: str
     context: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span(Question):
+    """A question, its context, and the right answers: none of them, and the context does not answer it."""
+
     answers: list[Answer] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """A text, what may follow it, and the index of what does."""
+class Choices:
+    """A text, and what may follow it."""
 
     id: Any = None
     text: str
     choices: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Choices):
+    """A text, what may follow it, and the index of what does."""
+
     label: int | None = None
 
 
@@ -156,6 +177,7 @@ class SpanPrediction:
     """A predicted answer beside the right ones, as `score span` reads them."""
 
     id: Any = None
+    context: str | None = None
     answers: list[Answer]
     prediction: str
     details: dict[str, Any] | None = None

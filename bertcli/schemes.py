@@ -7,6 +7,7 @@ is lenient, so that IOB1 and IOB2 need not be told apart and every sequence of l
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from bertcli.errors import BadData
@@ -80,6 +81,19 @@ def spelled(found: Iterable[Entity], words: int, scheme: str) -> list[str]:
         labels[entity.start : entity.end] = [f"{each}-{entity.type}" if entity.type else each for each in letters]
         before = entity
     return labels
+
+
+def borders(starts: list[int] | None, words: int) -> list[tuple[int, int]]:
+    """Returns where each sentence of so many words begins and ends: one, unless `sentences` say where they start.
+
+    Raises `BadData` where these do not rise from 0 to below the number of words.
+    """
+    if starts is None or (not starts and not words):
+        return [(0, words)]
+    if starts[:1] != [0] or any(a >= b for a, b in pairwise([*starts, max(1, words)])):
+        told = f"the rising indices of each sentence's first word, from 0 to below {max(1, words)}"
+        raise BadData(field="sentences", found=str(starts), expected=told)
+    return list(pairwise([*starts, words]))
 
 
 def check(label: str) -> None:

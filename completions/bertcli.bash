@@ -16,8 +16,19 @@ _bertcli() {
         vocab:*) options="--plain --quiet -q --on-error --text --size --alphabet --min-count --special --extend --workers --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
         read:--document) words="blank-line file line" ;;
         read:--split) words="lines rules sentencex" ;;
+        read:--predictions) words="" ;;
+        read:--evidence) words="" ;;
+        read:--words) compopt +o default ;;
+        read:--seed) compopt +o default ;;
+        read:--scheme) words="IOB1 IOB2 BIOES" ;;
+        read:--text) words="" ;;
+        read:--text-pair) words="" ;;
+        read:--label) words="" ;;
+        read:--id) words="" ;;
+        read:--several) words="" ;;
+        read:--delimiter) words="" ;;
         read:--on-error) words="stop skip" ;;
-        read:*) options="--document --split --plain --quiet -q --on-error -h --help" argument="text glue-cola glue-sst-2" ;;
+        read:*) options="--document --split --predictions --evidence --words --seed --documents --scheme --text --text-pair --label --id --number --several --no-header --delimiter --plain --quiet -q --on-error -h --help" argument="text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag conll csv tsv" ;;
         tokenize:--on-error) words="stop skip" ;;
         tokenize:--field) words="" ;;
         tokenize:--workers) compopt +o default ;;
@@ -77,8 +88,15 @@ _bertcli() {
         finetune:--on-error) words="stop skip" ;;
         finetune:-m | finetune:--model) words="" ;;
         finetune:--dev) words="" ;;
-        finetune:--epochs) compopt +o default ;;
+        finetune:--restarts) compopt +o default ;;
+        finetune:--early-stop) compopt +o default ;;
+        finetune:--metric) words="" ;;
+        finetune:--class-weights) words="" ;;
+        finetune:--stride) compopt +o default ;;
+        finetune:--max-question) compopt +o default ;;
+        finetune:--max-answer) compopt +o default ;;
         finetune:--max-length) compopt +o default ;;
+        finetune:--epochs) compopt +o default ;;
         finetune:-o | finetune:--output) words="" ;;
         finetune:--save-every) compopt +o default ;;
         finetune:--save-at) words="" ;;
@@ -92,15 +110,20 @@ _bertcli() {
         finetune:--device) words="" ;;
         finetune:--precision) words="auto fp32 bf16" ;;
         finetune:--max-tokens) compopt +o default ;;
-        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --epochs --max-length -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens -h --help" argument="classification" ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens -h --help" argument="classification regression tagging span choice" ;;
         predict:--on-error) words="stop skip" ;;
         predict:-m | predict:--model) words="" ;;
         predict:--max-length) compopt +o default ;;
         predict:--top-k) compopt +o default ;;
+        predict:--nbest) compopt +o default ;;
+        predict:--null-threshold) compopt +o default ;;
+        predict:--stride) compopt +o default ;;
+        predict:--max-question) compopt +o default ;;
+        predict:--max-answer) compopt +o default ;;
         predict:--device) words="" ;;
         predict:--precision) words="auto fp32 bf16" ;;
         predict:--max-tokens) compopt +o default ;;
-        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --device --precision --max-tokens -h --help" argument="" ;;
+        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --nbest --null-threshold --stride --max-question --max-answer --device --precision --max-tokens -h --help" argument="" ;;
         embed:--on-error) words="stop skip" ;;
         embed:-m | embed:--model) words="" ;;
         embed:--layers) words="" ;;
@@ -114,11 +137,15 @@ _bertcli() {
         embed:*) options="--plain --quiet -q --on-error --text -m --model --layers --pool --dtype --vectors --max-length --device --precision --max-tokens -h --help" argument="" ;;
         score:--positive) words="" ;;
         score:--on-error) words="stop skip" ;;
-        score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification pretraining" ;;
+        score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification regression tagging span choice pretraining" ;;
+        write:--several) words="" ;;
+        write:--delimiter) words="" ;;
+        write:--on-error) words="stop skip" ;;
+        write:*) options="--several --delimiter --plain --quiet -q --on-error -h --help" argument="glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv" ;;
         show:*) options="--json -h --help" argument="" ;;
         demo:-o | demo:--output) words="" ;;
         demo:*) options="-o --output --force -h --help" argument="" ;;
-        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score show demo" ;;
+        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score write show demo" ;;
     esac
     for word in "${before[@]:1}"; do
         # Once the argument is there, what follows are files.

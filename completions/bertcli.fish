@@ -11,6 +11,7 @@ complete -c bertcli -f -n __fish_use_subcommand -a finetune -d 'Fine-tune a mode
 complete -c bertcli -f -n __fish_use_subcommand -a predict -d 'Add a model'\''s predictions to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a embed -d 'Add a model'\''s vectors to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions beside gold labels.'
+complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task, or as a table.'
 complete -c bertcli -f -n __fish_use_subcommand -a show -d 'Say what is in a model folder, a vocabulary or a stream.'
 complete -c bertcli -f -n __fish_use_subcommand -a demo -d 'Run the whole pipe on a small corpus that ships inside.'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
@@ -27,13 +28,27 @@ complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l cased -l uncased -
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from read' -l document -d 'What ends a document of text: a blank line (the default), the file'\''s end, or every line' -x -a 'blank-line file line'
-complete -c bertcli -n '__fish_seen_subcommand_from read' -l split -d 'How text is cut into sentences: at line ends (the default), by rules or by sentencex, both for English' -x -a 'lines rules sentencex'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l document -d 'text: What ends a document: a blank line (the default), the file'\''s end, or every line' -x -a 'blank-line file line'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l split -d 'text: How it is cut into sentences: at line ends (the default), by rules or by sentencex, both for English' -x -a 'lines rules sentencex'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l predictions -d 'glue-…, squad: An official file of answers, put beside the records as `prediction`' -r
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l evidence -d 'triviaqa: Where the pages are' -r
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l words -d 'triviaqa: Words of a page to keep, its first' -x
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l seed -d 'swag: Where it puts the right endings of the full layout' -x
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l documents -d 'conll: A record a document, not a sentence'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l scheme -d 'conll: Spell the labels anew in this scheme' -x -a 'IOB1 IOB2 BIOES'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l text -d 'csv, tsv: The column of the text' -r
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l text-pair -d 'csv, tsv: That of the second' -r
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l label -d 'csv, tsv: That of the label' -r
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l id -d 'csv, tsv: That of the id' -r
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l number -d 'csv, tsv: The label is a number'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l several -d 'csv, tsv: A cell holds several labels, joined by this' -r
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l no-header -d 'csv, tsv: Columns have numbers, from 1'
+complete -c bertcli -n '__fish_seen_subcommand_from read' -l delimiter -d 'csv: What parts the columns' -r
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from read; and not __fish_seen_subcommand_from text glue-cola glue-sst-2' -x -a 'text glue-cola glue-sst-2'
+complete -c bertcli -n '__fish_seen_subcommand_from read; and not __fish_seen_subcommand_from text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag conll csv tsv' -x -a 'text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag conll csv tsv'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
@@ -121,8 +136,16 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l quiet -s q -d '
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s m -l model -d 'The model folder' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dev -d 'Records to score the model on, after each epoch' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l restarts -d 'Runs of each cell of the grid, from seeds that follow each other: other shuffles, other heads' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l early-stop -d 'End a run after so many epochs without a better dev score, and keep its best epoch' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l metric -d 'The dev score that is to be best' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l class-weights -d 'How much records of each label count: balanced, or such as no=1,yes=3.5' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l cut -d 'Cut texts that are too long, instead of reading windows'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l stride -d 'Of span: tokens from one window to the next, half a window at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-question -d 'Of span: a question'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-answer -d 'Of span: an answer'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens per sequence, specials included; what is longer is read in overlapping windows' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l epochs -d 'Passes over the records' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens per sequence, specials included; a longer text is cut' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s o -l output -d 'The model folder to write' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l force -d 'Overwrite a model that is there'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l resume -d 'Go on from the newest complete checkpoint there'
@@ -140,14 +163,19 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l device -d 'auto
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification' -x -a 'classification'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification regression tagging span choice' -x -a 'classification regression tagging span choice'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -s m -l model -d 'The model folder' -r
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'Tokens per sequence, specials included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -s m -l model -d 'The model folder; of several, the mean of their answers counts' -r
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'Tokens per sequence, specials included; what is longer is read in windows' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l top-k -d 'Pieces to name for each hidden token' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l nbest -d 'Of span: answers to name, each with its probability' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l null-threshold -d 'Of span: there is no answer where its score is so far below that of none; inf: there always is' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l stride -d 'Of span: tokens from one window to the next, half a window at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-question -d 'Of span: a question'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-answer -d 'Of span: an answer'\''s tokens, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding' -x
@@ -166,12 +194,19 @@ complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from score' -l positive -d 'The label whose f1, precision and recall are given, where there are two labels' -r
+complete -c bertcli -n '__fish_seen_subcommand_from score' -l positive -d 'Of classification: the label whose f1, precision and recall are given, where there are two' -r
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from score; and not __fish_seen_subcommand_from classification pretraining' -x -a 'classification pretraining'
+complete -c bertcli -n '__fish_seen_subcommand_from score; and not __fish_seen_subcommand_from classification regression tagging span choice pretraining' -x -a 'classification regression tagging span choice pretraining'
+complete -c bertcli -n '__fish_seen_subcommand_from write' -l several -d 'csv, tsv: A cell holds several labels, joined by this' -r
+complete -c bertcli -n '__fish_seen_subcommand_from write' -l delimiter -d 'csv: What parts the columns' -r
+complete -c bertcli -n '__fish_seen_subcommand_from write' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
+complete -c bertcli -n '__fish_seen_subcommand_from write' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from write' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from write' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from write; and not __fish_seen_subcommand_from glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv' -x -a 'glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv'
 complete -c bertcli -n '__fish_seen_subcommand_from show' -l json -d 'One JSON object, for programs'
 complete -c bertcli -n '__fish_seen_subcommand_from show' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from demo' -s o -l output -d 'The folder to work in' -r

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import house as files
+import hypothesis
 import pytest
 import warm
 from program import ROOT, Result, decompressed, run
+
+hypothesis.settings.register_profile("shared cores", deadline=None)  # an example's time is the machine's affair
+hypothesis.settings.load_profile("shared cores")
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ tail -n 16 labelled.jsonl > dev.jsonl
 
 bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8
 bertcli finetune classification labelled.jsonl -o classifier --epochs 1
+bertcli finetune classification labelled.jsonl -o other --epochs 1 --seed 1
 bertcli predict dev.jsonl -m classifier > predicted.jsonl.zst
 """
 

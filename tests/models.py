@@ -13,11 +13,19 @@ from typing import Any
 
 import pytest
 import torch
+import warm
 
+from bertcli.commands.inference import network_of
+from bertcli.engine.device import choose
+from bertcli.engine.predict import predict
 from bertcli.folder import SPECIAL, Casing, write_tokenizer
 from bertcli.model.config import Config, of_size
+from bertcli.model.heads import Network
 from bertcli.model.packed import Packed, pack
+from bertcli.tasks import of_folder
+from bertcli.tasks.task import Example, Task
 from bertcli.text.wordpiece import WordPiece
+from bertcli.weights.safetensors import open_folder
 
 transformers = pytest.importorskip("transformers")
 transformers.utils.logging.set_verbosity_error()
@@ -42,8 +50,10 @@ def config(layers: int = 2, width: int = 32, heads: int = 4, **others: Any) -> C
     return of_size(layers, width, heads, **options).with_dropout(others.get("hidden_dropout_prob", 0.0))
 
 
-def theirs(kind: str, layers: int = 2, width: int = 32, heads: int = 4, seed: int = 0, **others: Any) -> Any:
-    """Returns a model of transformers by the name of its class, with random weights far from their start."""
+def theirs(
+    kind: str, layers: int = 2, width: int = 32, heads: int = 4, seed: int = 0, noise: float = 0.5, **others: Any
+) -> Any:
+    """Returns a model of transformers by the name of its class, with random weights as far from their start as told."""
     options = {"vocab_size": len(PIECES), "max_position_embeddings": 64, "intermediate_size": 4 * width, **others}
     torch.manual_seed(seed)
     model = getattr(transformers, kind)(
@@ -59,7 +69,7 @@ def theirs(kind: str, layers: int = 2, width: int = 32, heads: int = 4, seed: in
     with torch.no_grad():
         for parameter in model.parameters():
             # Biases and norms too, for each must find its place; wide ones less, as trained weights do.
-            parameter.add_(torch.randn_like(parameter) * 0.5 / width**0.5)
+            parameter.add_(torch.randn_like(parameter) * noise / width**0.5)
     return model.eval()
 
 
@@ -130,3 +140,75 @@ def pairs(count: int, seed: int = 0, *, with_id: bool = True, longest: int = 10)
 def lines(records: Sequence[dict[str, Any]]) -> bytes:
     """Returns records as JSON Lines."""
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+# -- tasks ----------------------------------------------------------------------------------------------------------
+
+COLOURS = ("red", "blue")
+PLAIN = [word for word in WORDS if word not in (*COLOURS, "good", "bad", "old", "new")]
+
+
+def opened(path: Path, max_length: int | None = None, **own: Any) -> tuple[Task, Network]:
+    """Returns the task of a folder, and its network."""
+    folder = open_folder(path)
+    task = of_folder(folder, max_length or folder.max_length, **own)
+    return task, network_of(folder, task)
+
+
+def answers(
+    path: Path, records: Sequence[dict[str, Any]], max_tokens: int = 4096, **options: Any
+) -> list[dict[str, Any]]:
+    """Returns records with a folder's answers, as `predict` gives them."""
+    task, network = opened(path, **options)
+    encoded = ((record, task.encode(record)) for record in records)
+    return list(predict([network], task, encoded, choose("cpu", max_tokens=max_tokens)))
+
+
+def learned(task: Task, records: Sequence[dict[str, Any]]) -> list[Example]:
+    """Returns the examples that a task has of all the records there are to learn from."""
+    examples = [example for record in records for example in task.learn(record)]
+    task.close()
+    return examples
+
+
+def loss(task: Task, network: Network, examples: Sequence[Example]) -> float:
+    """Returns the loss of one batch, divided by its count."""
+    batch = task.collate(examples)
+    return float(task.losses(network, batch)["loss"].detach()) / batch.counts["loss"]
+
+
+def framed(*sides: list[int]) -> dict[str, torch.Tensor]:
+    """Returns `[CLS] side [SEP]`, or two sides, as a model of transformers takes it."""
+    first, *second = sides
+    ids = [PIECES.index("[CLS]"), *first, PIECES.index("[SEP]")]
+    border = len(ids) if second else None
+    return alone([*ids, *(number for side in second for number in [*side, PIECES.index("[SEP]")])], border)
+
+
+def halves(ids: list[int], room: int) -> list[list[int]]:
+    """Returns the windows of so many ids over a text, each begun in the middle of the one before."""
+    starts = [0]
+    while starts[-1] + room < len(ids):
+        starts.append(starts[-1] + room // 2)
+    return [ids[start : start + room] for start in starts]
+
+
+def coloured(count: int, seed: int = 0, longest: int = 9) -> list[dict[str, Any]]:
+    """Returns texts whose label is the colour in them."""
+    rng, records = random.Random(seed), []
+    for number in range(count):
+        words, label = rng.choices(PLAIN, k=rng.randint(1, longest)), rng.choice(COLOURS)
+        words.insert(rng.randrange(len(words) + 1), label)
+        records.append({"id": number, "text": " ".join(words), "label": label})
+    return records
+
+
+def finetuned(
+    program: warm.Program, folder: Path, task: str, records: Sequence[dict[str, Any]], *options: object
+) -> Path:
+    """Returns the folder of a small model that has learned a task from records, by the program."""
+    start = save(theirs("BertForPreTraining", noise=0, initializer_range=0.1), folder / "start")  # soon taught
+    line = ["finetune", task, "-m", start, "-o", folder / "model", "--device", "cpu", *options]
+    result = program.run(list(map(str, line)), folder, lines(records))
+    assert result.status == 0, result.err
+    return folder / "model"

@@ -179,7 +179,12 @@ def test_a_stream_that_was_cut_is_never_a_short_success(desk: Desk) -> None:
         cut = desk.write("cut", whole[: len(whole) * 6 // 10])
         done = desk.run(cut, *desk.quiet)
         assert_failed(desk, done, 65, r"cut:\d+: .*\(truncated\)")
-        assert desk.usual().out.startswith(done.out)
+        assert rounded(desk.usual().out).startswith(rounded(done.out))
+
+
+def rounded(out: bytes) -> bytes:
+    """Returns output with its numbers to six digits: others in the same batch change the rest of them."""
+    return re.sub(rb"(0\.\d{6})\d*", rb"\1", out)
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from program import Result
 
+TUNE = ["finetune", "classification", "labelled.jsonl", "-o", "out"]
+DEV = [*TUNE, "--dev", "dev.jsonl"]
 TRAIN = ["pretrain", "train.jsonl.zst", "-o", "out", "--num-layers", 1, "--hidden-size", 8, "--num-heads", 1]
 
 
@@ -38,6 +40,46 @@ def home(house: Path, tmp_path: Path) -> Path:
         (["finetune", "classification", "dev.jsonl", "-o", "model", "-m", "model/steps/3"], "No such file"),
         (["embed", "dev.jsonl", "--layers", "9"], "--layers 9"),
         (["predict", "dev.jsonl", "-m", "classifier", "--max-length", 100000], "has 512 positions"),
+        ([*DEV, "--lr", ""], "'' is not a valid number"),
+        ([*DEV, "--lr", "1e-3,"], "'' is not a valid number"),
+        ([*DEV, "--lr", "1e-3,,1e-4"], "'' is not a valid number"),
+        ([*DEV, "--lr", "1e-3;1e-4"], "is not a valid number"),
+        ([*DEV, "--lr", "1e-3,nan"], "not a finite number"),
+        ([*DEV, "--lr", "1e-3,0"], "is not in the range"),
+        ([*DEV, "--lr", "1e-3,2e-3,1e-3"], "'--lr'"),
+        ([*DEV, "--batch-size", "8,1.5"], "is not a valid integer"),
+        ([*DEV, "--batch-size", "8,0"], "is not in the range"),
+        ([*DEV, "--batch-size", "8,16,8"], "'--batch-size'"),
+        ([*DEV, "--epochs", "1,-1"], "is not in the range"),
+        ([*DEV, "--epochs", "1,1.0"], "'--epochs'"),
+        ([*DEV, "--restarts", 0], "is not in the range"),
+        ([*DEV, "--early-stop", -1], "is not in the range"),
+        ([*TUNE, "--restarts", 2], "several runs need --dev"),
+        ([*TUNE, "--lr", "1e-3,1e-4"], "several runs need --dev"),
+        ([*TUNE, "--batch-size", "8,16"], "several runs need --dev"),
+        ([*TUNE, "--epochs", "1,2"], "several runs need --dev"),
+        ([*TUNE, "--early-stop", 1], "--early-stop and --metric need --dev"),
+        ([*TUNE, "--metric", "accuracy"], "--early-stop and --metric need --dev"),
+        ([*DEV, "--stride", 9], "--stride is an option of span, not of classification"),
+        ([*DEV, "--max-question", 9], "--max-question is an option of span, not of classification"),
+        ([*DEV, "--max-answer", 9], "--max-answer is an option of span, not of classification"),
+        (["finetune", "span", *DEV[2:], "--cut"], "--cut is an option of classification and regression and choice"),
+        (["finetune", "tagging", *DEV[2:], "--cut"], "--cut is an option of classification and regression and choice"),
+        (["finetune", "regression", *DEV[2:], "--class-weights", "balanced"], "--class-weights is an option of"),
+        ([*DEV, "--class-weights", "even"], "neither 'balanced' nor a list"),
+        ([*DEV, "--class-weights", "0=1,1=-1"], "neither 'balanced' nor a list"),
+        ([*DEV, "--class-weights", "0=1,=2"], "neither 'balanced' nor a list"),
+        ([*DEV, "--class-weights", "0=1,1=inf"], "neither 'balanced' nor a list"),
+        (["finetune", "parsing", "labelled.jsonl", "-o", "out"], "'parsing' is not one of"),
+        (["predict", "dev.jsonl", "-m", "classifier", "--nbest", 2], "--nbest is no option of classification"),
+        (["predict", "dev.jsonl", "-m", "classifier", "--null-threshold", 1], "--null-threshold is no option of"),
+        (["predict", "dev.jsonl", "-m", "classifier", "--null-threshold", "nan"], "not a number"),
+        (["predict", "dev.jsonl", "-m", "classifier", "--stride", 9], "--stride is no option of classification"),
+        (["predict", "dev.jsonl", "-m", "classifier", "--top-k", 2], "--top-k is no option of classification"),
+        (["predict", "pairs.jsonl.zst", "-m", "model", "--nbest", 2], "--nbest is no option of pretraining"),
+        (["predict", "pairs.jsonl.zst", "-m", "model", "-m", "model"], "several models are an ensemble of a task"),
+        (["predict", "dev.jsonl", "-m", "classifier", "-m", "model"], "classifier and model differ in their tasks"),
+        (["predict", "dev.jsonl", "-m", "classifier", "-m", "nowhere"], "nowhere/config.json: No such file"),
     ],
 )
 def test_what_cannot_be_meant(bertcli: Callable[..., Result], home: Path, line: list[object], said: str) -> None:
@@ -75,6 +117,30 @@ def test_the_dev_set_is_scored_after_each_epoch(bertcli: Callable[..., Result], 
     count = len((home / "labelled.jsonl").read_text().splitlines())
     ends = [-(-count * epoch // 16) for epoch in (1, 2, 3)]
     assert [int(line.split(":")[0].split()[1]) for line in result.err.splitlines() if ": dev " in line] == ends
+
+
+@pytest.mark.parametrize("name", ["f2", "total", "labels", ""])
+def test_a_metric_that_there_is_not_is_told_before_the_first_step(
+    bertcli: Callable[..., Result], home: Path, name: str
+) -> None:
+    """Which are there is known when the records have been read; the old model stays."""
+    before = (home / "classifier" / "model.safetensors").read_bytes()
+    line = ["finetune", "classification", "labelled.jsonl", "-o", "classifier", "--force", "--dev", "dev.jsonl"]
+    result = bertcli(*line, "--metric", name)
+    assert (result.status, result.out) == (2, b"")
+    assert "--metric" in result.err
+    assert "accuracy" in result.err
+    assert "matthews" in result.err
+    assert (home / "classifier" / "model.safetensors").read_bytes() == before
+    assert "step 1" not in result.err
+
+
+def test_a_usual_grid_is_what_the_task_usually_has(bertcli: Callable[..., Result], home: Path) -> None:
+    """A setting that is not given has one value, the task's own."""
+    result = bertcli(*DEV, "--lr", "1e-3,2e-3")
+    assert result.status == 0, result.err
+    runs = result.records[0]["runs"]
+    assert [(row["lr"], row["batch_size"], row["epochs"]) for row in runs] == [(1e-3, 32, 3), (2e-3, 32, 3)]
 
 
 def test_a_vocabulary_given_by_the_environment_yields_to_the_start(

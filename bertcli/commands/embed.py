@@ -86,4 +86,4 @@ def command(
     task = Embedding(
         folder.wordpiece, folder.length(max_length), chosen, pool=pool, dtype=dtype, as_list=vectors == "list"
     )
-    inference.infer(streams, folder, task, device)
+    inference.infer(streams, [folder], task, device)

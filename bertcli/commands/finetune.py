@@ -3,27 +3,67 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bertcli.commands import inference, options, training
+from bertcli.commands.training import Usual
+from bertcli.errors import BadData, UsageError, many
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
+    from bertcli.engine.feed import Spool
     from bertcli.engine.run import Output, Settings
     from bertcli.model.heads import Network
-    from bertcli.tasks.classification import Classification
+    from bertcli.tasks.task import Task
     from bertcli.weights.safetensors import ModelFolder
+
+TASKS = {
+    "classification": Usual(2e-5, 32, 3, 128),
+    "regression": Usual(2e-5, 32, 3, 128),
+    "tagging": Usual(5e-5, 32, 3, 512),
+    "span": Usual(5e-5, 32, 3, 384),
+    "choice": Usual(2e-5, 16, 3, 128),
+}
+# The options that not every task has.
+OWN = {
+    "class_weights": ("classification",),
+    "cut": ("classification", "regression", "choice"),
+    "stride": ("span",),
+    "max_question": ("span",),
+    "max_answer": ("span",),
+}
+
+
+Weights = str | dict[str, float] | None
+
+
+def parse_weights(context: click.Context, parameter: click.Parameter, value: str | None) -> Weights:
+    """Returns `balanced`, or the weights of `no=1,yes=3.5` by label; raises click's error for anything else."""
+    if value is None or value == "balanced":
+        return value
+    try:
+        weights = {name: float(weight) for name, _, weight in (part.rpartition("=") for part in value.split(","))}
+    except ValueError:
+        weights = {}
+    if not weights or not all(name and 0 <= weight < float("inf") for name, weight in weights.items()):
+        raise click.BadParameter(f"{value!r} is neither 'balanced' nor a list of weights such as no=1,yes=3.5")
+    return weights
 
 
 @options.command(
     "finetune",
     kind=options.Kind.LEARNS,
-    reads='Records of the task. classification: {"id"?, "text", "text_pair"?, "label"}.',
-    writes="A model folder; on stdout one plain JSON line with the last loss and the dev scores.",
+    reads=(
+        'Records of the task. classification: {"id"?, "text", "text_pair"?, "label"}, or "labels" for any number of '
+        'them. regression: the same with a number. tagging: {"words", "labels"}. span: {"question", "context", '
+        '"answers": [{"text", "start"}]}. choice: {"text", "choices", "label"}, the label an index from 0.'
+    ),
+    writes="A model folder; on stdout one plain JSON line with the last loss, the dev scores and the table of runs.",
     examples=[
         (
             "bertcli finetune classification labelled.jsonl -m model -o classifier --epochs 1",
@@ -33,25 +73,48 @@ if TYPE_CHECKING:
             "bertcli read glue-sst-2 train.tsv | bertcli finetune classification --dev dev.jsonl -o sst2 --epochs 1",
             "From an official GLUE file, with a score on other records after each epoch.",
         ),
+        (
+            "bertcli finetune classification labelled.jsonl -o best --dev dev.jsonl --epochs 1,2 --lr 1e-4,1e-3"
+            " --restarts 2",
+            "Eight runs, of which the best on dev is kept.",
+        ),
     ],
 )
-@click.argument("task_name", metavar="TASK", type=click.Choice(["classification"]))
+@click.argument("task_name", metavar="TASK", type=click.Choice(list(TASKS)))
 @options.inputs("TRAIN")
 @options.model
 @click.option("--dev", type=click.Path(), help="Records to score the model on, after each epoch.")
 @click.option(
-    "--epochs",
-    type=options.Number(0, min_open=True),
-    default=3,
+    "--restarts",
+    type=options.Integer(1, 10_000),
+    default=1,
     show_default=True,
-    help="Passes over the records.",
+    help="Runs of each cell of the grid, from seeds that follow each other: other shuffles, other heads.",
 )
+@click.option(
+    "--early-stop",
+    type=options.Integer(0),
+    default=0,
+    help="End a run after so many epochs without a better dev score, and keep its best epoch.  [default: never]",
+)
+@click.option(
+    "--metric",
+    help="The dev score that is to be best.  [default: accuracy; regression spearman; tagging and span f1]",
+)
+@click.option(
+    "--class-weights",
+    callback=parse_weights,
+    help="How much records of each label count: balanced, or such as no=1,yes=3.5. For classification.",
+)
+@click.option("--cut", is_flag=True, default=None, help="Cut texts that are too long, instead of reading windows.")
+@options.spans
 @click.option(
     "--max-length",
     type=options.Integer(8),
-    help="Tokens per sequence, specials included; a longer text is cut.  [default: 128, or all that the model has]",
+    help="Tokens per sequence, specials included; what is longer is read in overlapping windows.  "
+    "[default: 128, tagging 512, span 384, or all that the model has]",
 )
-@training.options(lr=2e-5, warmup=0.1, batch_size=32, save_every=0)
+@training.grid(TASKS)
 @options.compute
 def command(
     streams: Streams,
@@ -59,41 +122,99 @@ def command(
     model: Path,
     output: Output,
     force: bool,
-    settings: Settings,
+    cells: list[Settings],
     device: Device,
     dev: str | None,
+    restarts: int,
     max_length: int | None,
+    **own: Any,
 ) -> None:
     """Fine-tune a model on the records of a task.
 
     The records are read to their end before the first step, for their number gives the schedule and their labels the
-    head. The last epoch is kept. A head that the model already has is kept where task and labels agree; a fresh one is
-    named on stderr. The folder opens in transformers as BertForSequenceClassification.
+    head. Of what is longer than --max-length everything is read, in windows that overlap by half (span: --stride
+    tokens apart): classification and choice take a label's, or a choice's, highest score in any window, regression
+    takes their mean, tagging and span the window with the most context. With --cut, texts end at --max-length instead.
+
+    Several values of --lr, --batch-size and --epochs make a grid, and --restarts begins each cell from several seeds.
+    All runs share the records, read once; the model that is best on --dev is kept, and the table of runs goes to
+    stderr, to stdout and into bertcli.json. A run that gives all dev records the same answer has failed: it is kept
+    only where all have. For span, --dev also fits the threshold of "no answer". The last epoch is kept, with
+    --early-stop the best.
+
+    A head that the model already has is kept where task and labels agree; a fresh one is named on stderr. The folder
+    opens in transformers as BertForSequenceClassification, BertForTokenClassification, BertForQuestionAnswering or
+    BertForMultipleChoice.
     """
-    from bertcli.engine.run import Run
-    from bertcli.records import Anything
-    from bertcli.tasks.classification import Classification
+    from bertcli.engine.sweep import Sweep, planned
+    from bertcli.tasks import new
 
+    runs = planned(cells, restarts)
+    check(streams, task_name, own, runs, output, dev)
     start = inference.open_model(streams, model)
-    training.prepare(streams, output, settings, force=force, start=model)
-    task = Classification(start.wordpiece, start.length(max_length, usual=128))
-    run = Run(task, settings, output, device, {"command": training.command_line()}, say=streams.note)
-    count = run.read(streams.reader(Anything).map(task.encode))
+    training.prepare(streams, output, runs, force=force, start=model)
+    length = start.length(max_length, usual=TASKS[task_name].max_length)
+    task = new(task_name, start.wordpiece, length, **own)
+    spool = learned(streams, task, output)
+    scored = training.read_dev(streams, dev, task)
+    sweep = Sweep(task, runs, output, device, training.notes(), streams.note, streams.warn)
+    network_of, watch = partial(new_network, streams, start, task), partial(training.watch, streams)
+    training.tell(streams, sweep.train(spool, scored, network_of, watch))
+
+
+def check(
+    streams: Streams,
+    task: str,
+    own: dict[str, Any],
+    runs: list[Settings],
+    output: Output,
+    dev: str | None,
+) -> None:
+    """Raise `UsageError` for an option of another task, and for a choice between models that nothing can decide.
+
+    Raises `NoInput` for a dev file that is not there: before anything is read.
+    """
+    for name, tasks in OWN.items():
+        if own[name] is not None and task not in tasks:
+            raise UsageError(f"--{name.replace('_', '-')} is an option of {' and '.join(tasks)}, not of {task}")
+    if dev is None and len(runs) > 1:
+        raise UsageError("several runs need --dev, which says which of them is best")
+    if dev is None and (runs[0].early_stop or runs[0].metric is not None):
+        raise UsageError("--early-stop and --metric need --dev")
+    if len(runs) > 1 and output.save_at:
+        raise UsageError("--save-at is for one run: several would leave their models in one place")
+    if dev is not None:
+        streams.of(dev).sources()
+
+
+def learned(streams: Streams, task: Task, output: Output) -> Spool:
+    """Returns the examples of the input, read to its end, and closes the task's labels; says what they are."""
+    from bertcli.engine.feed import Spool
+    from bertcli.records import Anything
+
+    spool = Spool(output.room)
+    reader = streams.reader(Anything)
+    for examples in reader.map(task.learn):
+        for example in examples:
+            spool.append(example)
+    if not len(spool):
+        raise BadData("there is no record to train on")
     task.close()
-    streams.note(f"{count} records; {task}")
-    run.dev = training.read_dev(streams, dev, task.encode)
-    training.watch(streams, run, run.train(new_network(streams, start, task, settings)))
+    windows = f" in {many(len(spool), 'window')}" if len(spool) != reader.read else ""
+    streams.note(f"{many(reader.read, 'record')}{windows}; {task}")
+    return spool
 
 
-def new_network(streams: Streams, start: ModelFolder, task: Classification, settings: Settings) -> Network:
+def new_network(streams: Streams, start: ModelFolder, task: Task, settings: Settings) -> Network:
     """Returns the start folder's network under a head for the task's labels, its own where they agree."""
     from bertcli.tasks.task import build
 
-    config = replace(start.config, labels=task.labels).with_dropout(settings.dropout)
-    network = build(task, config, settings.seed)
+    config = replace(start.config, labels=task.labels, problem_type=task.problem_type)
+    network = build(task, config.with_dropout(settings.dropout), settings.seed)
     old = start.config.labels
-    is_same = start.architecture == task.architecture and sorted(old) == sorted(task.labels)
+    has_names = task.name in ("classification", "tagging")  # of the others' heads the outputs have none
+    is_alike = sorted(old) == sorted(task.labels) if has_names else task.name != "regression" or len(old) == 1
+    is_same = start.architecture == task.architecture and is_alike
     training.start_from(streams, network, start.path, keep_head=is_same)
-    if is_same:  # its labels may be in another order
-        task.reorder(network, old)
+    task.adapt(network, old if is_same else None)
     return network

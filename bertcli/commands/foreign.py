@@ -40,6 +40,7 @@ def own(name: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def one_character(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Returns a delimiter; raises click's error for what cannot be one."""
+    value = "\t" if value == "\\t" else value
     if value is not None and (len(value) != 1 or value in '"\r\n'):
         raise click.BadParameter(f"{value!r} is not one character other than a quote and a line end")
     return value

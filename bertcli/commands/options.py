@@ -43,6 +43,19 @@ class Number(click.FloatRange):
         return number
 
 
+class Threshold(click.types.FloatParamType):
+    """A number of any size, infinity too."""
+
+    name = "number"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Returns the number; raises click's error for NaN."""
+        number = super().convert(value, parameter, context)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", parameter, context)
+        return number
+
+
 class Several(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
     """Values of one type with commas between them, as a tuple."""
 
@@ -51,11 +64,13 @@ class Several(click.ParamType):  # type: ignore[type-arg]  # generic since click
         self.each, self.name = each, f"{each.name}[,...]"
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        """Returns the values, each once, in their order; raises click's error for one that is not of the type."""
+        """Returns the values in their order; raises click's error for one that is not of the type, or there twice."""
         if isinstance(value, tuple):
             return value
         parts = [self.each.convert(part, parameter, context) for part in str(value).split(",")]
-        return tuple(dict.fromkeys(parts))
+        if len(set(parts)) < len(parts):
+            self.fail(f"{value!r} has a value twice", parameter, context)
+        return tuple(parts)
 
 
 class Kind(enum.Enum):
@@ -283,7 +298,11 @@ models = click.option(
     help="The model folder; of several, the mean of their answers counts.  [env var: BERTCLI_MODEL; default: model]",
 )
 spans = applied(
-    click.option("--stride", type=Integer(1), help="Of span: tokens from one window to the next.  [default: 128]"),
+    click.option(
+        "--stride",
+        type=Integer(1),
+        help="Of span: tokens from one window to the next, half a window at most.  [default: 128]",
+    ),
     click.option("--max-question", type=Integer(1), help="Of span: a question's tokens, at most.  [default: 64]"),
     click.option("--max-answer", type=Integer(1), help="Of span: an answer's tokens, at most.  [default: 30]"),
 )

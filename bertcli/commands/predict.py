@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bertcli.commands import inference, options
+from bertcli.errors import UsageError
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
+    from bertcli.tasks.task import Task
+    from bertcli.weights.safetensors import ModelFolder
 
 
 @options.command(
@@ -22,9 +25,11 @@ if TYPE_CHECKING:
         '[MASK], plain or as {"text", "text_pair"?}.'
     ),
     writes=(
-        'The same with "prediction", the bare answer, and "details". Classification: the label, and {"probabilities": '
-        '{label: p}}. Pre-trained: for each hidden token a list of {"token", "probability"}, and as far as they apply '
-        '{"is_next_probability", "loss"}.'
+        'The same with "prediction", the bare answer, and "details". classification: the label, or a list of them, and '
+        '{"probabilities": {label: p}}. regression: the number. tagging: a label a word, and {"probabilities": [p]}. '
+        'span: the text, and {"start", "end", "score", "null_score", "nbest"?}. choice: the index, and '
+        '{"probabilities": [p]}. Pre-trained: for each hidden token a list of {"token", "probability"}, and as far as '
+        'they apply {"is_next_probability", "loss"}.'
     ),
     examples=[
         ("bertcli predict dev.jsonl -m classifier > predicted.jsonl.zst", "The class of each text."),
@@ -37,36 +42,68 @@ if TYPE_CHECKING:
             "Fill a gap, the three likeliest pieces.",
         ),
         (
+            "bertcli predict dev.jsonl -m classifier -m other | bertcli score classification",
+            "Two models as one.",
+        ),
+        (
             "bertcli predict train.jsonl.zst | bertcli score pretraining",
             "Loss and accuracy of a pre-trained model.",
         ),
     ],
 )
 @options.inputs("FILE", text=True)
-@options.model
+@options.models
 @click.option(
     "--max-length",
     type=options.Integer(8),
-    help="Tokens per sequence, specials included.  [default: the model's]",
+    help="Tokens per sequence, specials included; what is longer is read in windows.  "
+    "[default: the model's, which is that of its fine-tuning]",
 )
+@click.option("--top-k", type=options.Integer(1), help="Pieces to name for each hidden token.  [default: 5]")
+@click.option("--nbest", type=options.Integer(1), help="Of span: answers to name, each with its probability.")
 @click.option(
-    "--top-k",
-    type=options.Integer(1),
-    default=5,
-    show_default=True,
-    help="Pieces to name for each hidden token.",
+    "--null-threshold",
+    type=options.Threshold(),
+    help="Of span: there is no answer where its score is so far below that of none; inf: there always is.  "
+    "[default: the model's, if it has one, else inf]",
 )
+@options.spans
 @options.compute
-def command(streams: Streams, model: Path, device: Device, max_length: int | None, top_k: int) -> None:
+def command(
+    streams: Streams, models: tuple[Path, ...], device: Device, max_length: int | None, **own: float | None
+) -> None:
     """Add a model's predictions to records.
 
     Every record comes out, in order; blank lines are passed over. Input whose first character is not { is plain text,
     a record a line. Texts are gathered and computed by length; where the input pauses, what has come is answered at
-    once. A text that is too long for the model is cut to classify it, the number of those told on stderr; where a gap
-    is to be filled it is an error.
-    """
-    from bertcli.tasks import of_folder
+    once. What is longer than the model is read in overlapping windows, combined as for `finetune`; where a gap is to
+    be filled it is an error.
 
-    folder = inference.open_model(streams, model)
-    task = of_folder(folder, folder.length(max_length), top_k)
-    inference.infer(streams, folder, task, device)
+    Several models of one task, with the same vocabulary and labels, are an ensemble: probabilities are the means of
+    each model's, regression's numbers too, and for span the scores of the tokens in each window.
+    """
+    folders = [inference.open_model(streams, model) for model in models]
+    task = task_of(folders, max_length, {name: value for name, value in own.items() if value is not None})
+    inference.infer(streams, folders, task, device)
+
+
+def task_of(folders: list[ModelFolder], max_length: int | None, own: dict[str, Any]) -> Task:
+    """Returns the task of some folders, for sequences that all of them can read.
+
+    Raises `UsageError` for an option that is another task's, and where folders differ in what they answer or read.
+    """
+    from bertcli.tasks import OWN, of_folder
+
+    length = min(folder.length(max_length) for folder in folders)
+    first, *others = [of_folder(folder, length, **own) for folder in folders]
+    if foreign := sorted(own.keys() - OWN[first.name]):
+        raise UsageError(
+            f"--{foreign[0].replace('_', '-')} is no option of {first.name}, for which {folders[0].path} is"
+        )
+    if others and first.name == "pretraining":
+        raise UsageError("several models are an ensemble of a task that they were fine-tuned for")
+    for folder, task in zip(folders[1:], others, strict=True):
+        if difference := first.difference(task):
+            raise UsageError(f"{folders[0].path} and {folder.path} differ in their {difference}")
+    first.join(others)
+    return first

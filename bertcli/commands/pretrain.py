@@ -114,12 +114,13 @@ def command(
 
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
     network = new_network(streams, task, settings, start, **size)
-    training.prepare(streams, output, settings, force=force, start=start)
-    notes = {"objective": objective, **asdict(rule), "command": training.command_line()}
+    training.prepare(streams, output, [settings], force=force, start=start)
+    notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, say=streams.note)
-    run.dev = training.read_dev(streams, dev, task.encode, complete=task.masked)
+    run.dev = training.read_dev(streams, dev, task, complete=task.masked)
     run.stream(streams.reader(Anything).map(task.encode))
     training.watch(streams, run, run.train(network))
+    training.tell(streams, run.result())
 
 
 def new_network(
@@ -152,6 +153,7 @@ def new_network(
     if model.wordpiece.pieces != task.wordpiece.pieces:
         raise UsageError(f"--start {start}: its vocabulary is not the one given by -v")
     model.length(task.max_length)
-    network = build(task, replace(model.config, labels=()).with_dropout(settings.dropout), settings.seed)
+    config = replace(model.config, labels=(), problem_type=None).with_dropout(settings.dropout)
+    network = build(task, config, settings.seed)
     training.start_from(streams, network, start, keep_head=True)
     return network

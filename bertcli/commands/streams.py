@@ -158,11 +158,15 @@ class Streams:
         if not self.quiet:
             tell(message)
 
+    def warn(self, message: str) -> None:
+        """Write one line to stderr, even with `--quiet`."""
+        tell(f"warning: {message}")
+
     def sum_up(self, summary: Summary) -> None:
         """Write what was done to stderr, unless `--quiet`, and in any case what looks wrong with it."""
         self.note(str(summary))
         for warning in summary.warnings():
-            tell(f"warning: {warning}")
+            self.warn(warning)
 
     def report_skipped(self) -> None:
         """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""

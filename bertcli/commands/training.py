@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bertcli.commands.options import F, Integer, Number, applied, seed
+from bertcli.commands.options import F, Integer, Number, Several, applied, seed
 from bertcli.commands.streams import Streams, readable
-from bertcli.errors import BadData, UsageError
+from bertcli.errors import BadData, UsageError, many
 
 if TYPE_CHECKING:
     from bertcli.engine.run import Output, Run, Settings
     from bertcli.model.heads import Network
     from bertcli.records import Record
-    from bertcli.tasks.task import Example
+    from bertcli.tasks.task import Example, Task
 
 
 def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Callable[[F], F]:
@@ -32,15 +34,68 @@ def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Ca
         def with_run(*args: Any, **kwargs: Any) -> Any:
             from bertcli.engine.run import Output, Settings
 
-            settings, output = (
-                kind(**{name: kwargs.pop(name) for name in kind.__dataclass_fields__ if name in kwargs})
-                for kind in (Settings, Output)
-            )
+            settings, output = Settings(**_taken(Settings, kwargs)), Output(**_taken(Output, kwargs))
             return function(*args, settings=settings, output=output, **kwargs)
 
-        return applied(saving(save_every), learning(lr, warmup, batch_size), seed)(with_run)  # type: ignore[return-value]
+        rates = learning(str(lr), str(batch_size), Number(0, min_open=True), Integer(1), warmup)
+        return applied(saving(save_every), rates, seed)(with_run)  # type: ignore[return-value]
 
     return decorate
+
+
+def grid(tasks: Mapping[str, Usual]) -> Callable[[F], F]:
+    """Adds the options of training runs on a task's records; the command gets them as `cells` and `output`.
+
+    What is not given is what the task that is asked for usually has; the cells are the settings of each combination
+    of what is given several times.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def with_cells(*args: Any, task_name: str, **kwargs: Any) -> Any:
+            from bertcli.engine.run import Output, Settings
+
+            given, usual = _taken(Settings, kwargs), tasks[task_name]._asdict()
+            values = [given.pop(name) or (usual[name],) for name in CELL]
+            cells = [Settings(**given, **dict(zip(CELL, cell, strict=True))) for cell in itertools.product(*values)]
+            output = Output(**_taken(Output, kwargs))
+            return function(*args, task_name=task_name, cells=cells, output=output, **kwargs)
+
+        by = {name: _told(tasks, name) for name in CELL}
+        several = click.option(
+            "--epochs",
+            type=Several(Number(0, min_open=True)),
+            help=f"Passes over the records.  [default: {by['epochs']}]",
+        )
+        rates = learning(by["lr"], by["batch_size"], Several(Number(0, min_open=True)), Several(Integer(1)), 0.1)
+        return applied(several, saving(0), rates, seed)(with_cells)  # type: ignore[return-value]
+
+    return decorate
+
+
+Values = Integer | Number | Several
+CELL = ("lr", "batch_size", "epochs")  # of which several values make a grid
+
+
+class Usual(NamedTuple):
+    """What a task has where nothing else is asked for."""
+
+    lr: float
+    batch_size: int
+    epochs: float
+    max_length: int
+
+
+def _told(tasks: Mapping[str, Usual], name: str) -> str:
+    """Returns a setting's usual values, for the help: the commonest, then the others with their tasks."""
+    values = {task: f"{getattr(usual, name):g}" for task, usual in tasks.items()}
+    (common, _), *_ = Counter(values.values()).most_common()
+    return "; ".join([common, *(f"{task} {value}" for task, value in values.items() if value != common)])
+
+
+def _taken(kind: type, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns those of a command's arguments that are fields of a dataclass, taken out of the others."""
+    return {each.name: kwargs.pop(each.name) for each in fields(kind) if each.name in kwargs}
 
 
 def saving(save_every: int) -> Callable[[F], F]:
@@ -67,15 +122,22 @@ def saving(save_every: int) -> Callable[[F], F]:
     )
 
 
-def learning(lr: float, warmup: float, batch_size: int) -> Callable[[F], F]:
-    """Adds the options of the optimizer and of what it steps on."""
+def learning(
+    lr: str, batch_size: str, rate: click.ParamType[Any], size: click.ParamType[Any], warmup: float
+) -> Callable[[F], F]:
+    """Adds the options of the optimizer and of what it steps on.
+
+    The first two come with their defaults as the help tells them, and with the types of what may be given; where the
+    type is of several values, the command finds the default itself.
+    """
+    is_one = not isinstance(rate, Several)
     return applied(
         click.option(
             "--lr",
-            type=Number(0, min_open=True),
-            default=lr,
-            show_default=True,
-            help="The highest learning rate.",
+            type=rate,
+            default=lr if is_one else None,
+            show_default=is_one,
+            help="The highest learning rate." + ("" if is_one else f"  [default: {lr}]"),
         ),
         click.option(
             "--warmup",
@@ -99,10 +161,10 @@ def learning(lr: float, warmup: float, batch_size: int) -> Callable[[F], F]:
         ),
         click.option(
             "--batch-size",
-            type=Integer(1),
-            default=batch_size,
-            show_default=True,
-            help="Examples an optimizer step.",
+            type=size,
+            default=batch_size if is_one else None,
+            show_default=is_one,
+            help="Examples an optimizer step." + ("" if is_one else f"  [default: {batch_size}]"),
         ),
         click.option(
             "--dropout",
@@ -125,16 +187,16 @@ def parse_steps(context: click.Context, parameter: click.Parameter, value: str) 
     return steps
 
 
-def command_line() -> str:
-    """Returns this command as it was typed, for the notes of its model."""
-    return readable(shlex.join(["bertcli", *sys.argv[1:]]))
+def notes() -> dict[str, Any]:
+    """Returns what a model's folder is to say of how it was made."""
+    return {"command": readable(shlex.join(["bertcli", *sys.argv[1:]]))}
 
 
-def prepare(streams: Streams, output: Output, settings: Settings, *, force: bool, start: Path | None) -> None:
+def prepare(streams: Streams, output: Output, runs: list[Settings], *, force: bool, start: Path | None) -> None:
     """Make the output folder; a `--resume` of what is finished ends the command here, with the figures of then.
 
-    Raises `UsageError` where it is the folder to start from, whose weights are read only later, or where a finished
-    run had other settings.
+    The settings are those of each run. Raises `UsageError` where it is the folder to start from,
+    whose weights are read only later, or where a finished run had other settings.
     """
     from bertcli import folder
 
@@ -144,17 +206,27 @@ def prepare(streams: Streams, output: Output, settings: Settings, *, force: bool
         raise UsageError(f"-o {output.path}: must be another folder than the model to start from, {start}")
     if output.resume and folder.is_finished(output.path):
         notes = folder.read_notes(output.path)
-        old = notes.get("settings", {})
-        told_now = {name: value for name, value in asdict(settings).items() if name != "steps" or settings.steps}
-        changed = [name for name, value in told_now.items() if old.get(name) != value]
-        if changed:
-            told = ", ".join(f"{name} was {old.get(name)}" for name in changed)
+        if told := _changed(notes, runs):
             raise UsageError(f"{output.path}: --resume goes on with the same settings only, and is finished: {told}")
         streams.note(f"{output.path}: finished already")
         figures = {name: notes[name] for name in ("step", "dev") if name in notes}
         streams.write_result({"model": str(output.path)} | figures)
         raise click.exceptions.Exit(0)
     folder.create(output.path, force=force, resume=output.resume)
+
+
+def _changed(notes: dict[str, Any], runs: list[Settings]) -> str:
+    """Returns how finished runs differ from those that are asked for, "" where they do not."""
+    old, now = notes.get("settings", {}), asdict(runs[0])
+    own = (*CELL, "seed")  # in which runs differ from each other
+    rows = notes.get("runs", [old])
+    if len(rows) > 1 or len(runs) > 1:
+        if [[row.get(name) for name in own] for row in rows] != [[getattr(run, name) for name in own] for run in runs]:
+            return f"it has {many(len(rows), 'run')} of its own"
+        now = {name: value for name, value in now.items() if name not in own}
+    # What is None, or 0 steps, was left to the run itself.
+    changed = [name for name, value in now.items() if value is not None and (value or name != "steps")]
+    return ", ".join(f"{name} was {old[name]}" for name in changed if old.get(name, now[name]) != now[name])
 
 
 def start_from(streams: Streams, network: Network, model: Path, *, keep_head: bool) -> None:
@@ -169,7 +241,7 @@ def start_from(streams: Streams, network: Network, model: Path, *, keep_head: bo
 def read_dev(
     streams: Streams,
     file: str | None,
-    encode: Callable[[Record], list[Example]],
+    task: Task,
     complete: Callable[[Record], Record] = lambda record: record,
 ) -> list[tuple[Record, list[Example]]]:
     """Returns a dev file's records, completed with what they lack, beside what they are encoded to.
@@ -181,8 +253,14 @@ def read_dev(
     from bertcli.records import Anything
 
     dev = streams.of(file)
-    records = dev.reader(Anything).map(lambda record: (whole := complete(record), encode(whole)))
-    scored = list(records)
+
+    def encoded(record: Record) -> tuple[Record, list[Example]]:
+        whole = complete(record)
+        examples = task.encode(whole)
+        task.gold(whole)
+        return whole, examples
+
+    scored = list(dev.reader(Anything).map(encoded))
     if not scored:
         raise BadData("there is no record to score the model on", file=file)
     return scored
@@ -191,7 +269,7 @@ def read_dev(
 def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
     """Go through a run's rows, under a bar with loss, rate, tokens/s and time left where there is a terminal.
 
-    The last line on stderr sums the run up; its figures go to stdout as one line.
+    The last line on stderr sums the run up.
     """
     from tqdm import tqdm
 
@@ -208,7 +286,11 @@ def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
             bar.update()
     figures = "".join(f"{name} {value:.4f}, " for name, value in run.last_row.items() if "loss" in name)
     rate = tokens / max(1e-9, time.monotonic() - begun)
-    end = "is complete" if run.last == run.steps else f"is stopped at step {run.last} of {run.steps}"
+    end = "is complete" if run.is_complete else f"is stopped at step {run.last} of {run.steps}"
     streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {run.output.path} {end}")
+
+
+def tell(streams: Streams, result: Record) -> None:
+    """Say what was skipped, and write what became of it all to stdout."""
     streams.report_skipped()
-    streams.write_result(run.result())
+    streams.write_result(result)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bertcli.commands import foreign, options
-from bertcli.formats import WRITERS, Writer, writer
+from bertcli.formats import WRITERS, writer
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
+    from bertcli.errors import BadData
     from bertcli.lines import Lines
     from bertcli.records import Record
 
@@ -63,45 +63,32 @@ def command(streams: Streams, name: str, **given: Any) -> None:
     several labels are joined where `--several` says by what. Later records may lack fields, but have no others. csv
     quotes where it must; a tab or a line end in tsv is an error.
     """
-    write = functools.partial(writer(name), **foreign.own(name, given))
+    given = foreign.own(name, given)
     streams.plain = True  # other people's programs read it
-    pieces = Pieces(write, streams.lines(), is_trying=streams.on_error == "skip")
+    records = Records(streams.lines())
     with streams.writer() as out:
-        for piece in pieces:
+        for piece in writer(name)(records, records.fault, **given):
             out.write_lines(piece)
 
 
-class Pieces:
-    """The pieces of a file that a writer makes of records, the faults of which get their places."""
+class Records:
+    """The records of some files, which know where the one last yielded stands."""
 
-    def __init__(self, write: Writer, files: Iterator[Lines], *, is_trying: bool) -> None:
-        """Write nothing yet; with `is_trying` a record is first written alone, so that a bad one can be passed over."""
-        self.write, self.files, self.is_trying = write, files, is_trying
-        self.lines: Lines | None = None
+    def __init__(self, files: Iterator[Lines]) -> None:
+        """Read nothing yet."""
+        self._files = files
+        self._lines: Lines | None = None
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Yields the pieces; raises `BadData` with the file and line of the record that the writer stumbled over."""
-        from bertcli.errors import BadData
-
-        try:
-            yield from self.write(self.records())
-        except BadData as error:
-            if self.lines:
-                error.at(self.lines.name, self.lines.number)
-            raise
-
-    def records(self) -> Iterator[Record]:
-        """Yields the records of all files."""
+    def __iter__(self) -> Iterator[Record]:
+        """Yields the records; raises `BadData` with file and line."""
         from bertcli.records import Anything
         from bertcli.stream import parsed
 
-        for lines in self.files:
-            self.lines = lines
-            yield from parsed(lines, Anything, self.tried)
+        for lines in self._files:
+            self._lines = lines
+            yield from parsed(lines, Anything, lambda record, _: record)
 
-    def tried(self, record: Record, _: int) -> Record:
-        """Returns a record; with `is_trying` raises what is wrong with it by itself."""
-        if self.is_trying:
-            for _piece in self.write([record]):
-                pass
-        return record
+    def fault(self, error: BadData) -> None:
+        """Raise an error of the record last yielded with its place, or count the record as passed over."""
+        assert self._lines is not None
+        self._lines.fault(error)

@@ -28,8 +28,18 @@ WEIGHTS, OPTIMIZER, RANDOM, STATE = (
 )
 
 
-def save(path: Path, step: int, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any]) -> None:
-    """Write `checkpoint/STEP/` under a model folder, then remove older ones. Raises `IOFailed`."""
+def save(
+    path: Path,
+    step: int,
+    network: nn.Module,
+    optimizer: Optimizer,
+    settings: dict[str, Any],
+    best: dict[str, Any] | None = None,
+) -> None:
+    """Write `checkpoint/STEP/` under a model folder, then remove older ones. Raises `IOFailed`.
+
+    `best` is what is known of the best step so far, where one was kept.
+    """
     home = path / "checkpoint"
     temporary, final = home / f".{step}", home / str(step)
     try:
@@ -38,7 +48,7 @@ def save(path: Path, step: int, network: nn.Module, optimizer: Optimizer, settin
         save_file({name: tensor.cpu() for name, tensor in network.state_dict().items()}, temporary / WEIGHTS)
         save_file(_moments(network, optimizer), temporary / OPTIMIZER)
         save_file(_random_states(network), temporary / RANDOM)
-        folder.write_json(temporary / STATE, {"step": step, "settings": settings})
+        folder.write_json(temporary / STATE, {"step": step, "settings": settings, "best": best})
         _sync(temporary)
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
@@ -53,6 +63,18 @@ def complete(path: Path) -> list[Path]:
     """Returns a model folder's complete checkpoints, the newest last."""
     homes = (path / "checkpoint").glob("[0-9]*")
     return sorted((home for home in homes if home.name.isdecimal()), key=lambda home: int(home.name))
+
+
+def begin(path: Path) -> None:
+    """Make the place of a model folder's checkpoints, by which it is known that the model is not finished."""
+    (path / "checkpoint").mkdir(exist_ok=True)
+
+
+def discard(path: Path, *, is_finished: bool) -> None:
+    """Remove a run's checkpoints, and where the model is finished with it their place."""
+    home = path / "checkpoint"
+    for old in [home] if is_finished else home.glob("*/"):
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any]) -> int:
@@ -76,6 +98,12 @@ def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict
     if "cuda" in states and (device := _device(network)).type == "cuda":
         torch.cuda.set_rng_state(states["cuda"], device)
     return int(state["step"])
+
+
+def best_of(home: Path) -> dict[str, Any] | None:
+    """Returns what a checkpoint knows of the best step before it."""
+    best: dict[str, Any] | None = folder.read_json(home / STATE).get("best")
+    return best
 
 
 def _moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

@@ -92,12 +92,6 @@ class Feed:
         """Take the stream as it comes; nothing is read yet."""
         self._examples, self._spool, self._seed = examples, spool, seed
 
-    def read_all(self) -> int:
-        """Spool the rest of the stream; returns the number of examples."""
-        for example in self._examples:
-            self._spool.append(example)
-        return len(self._spool)
-
     def _arrivals(self) -> Iterator[int]:
         yield from range(len(self._spool))
         for example in self._examples:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from bertcli.errors import BertcliError, IOFailed
+from bertcli.errors import Diverged, IOFailed
 from bertcli.records import Record
 from bertcli.stream import dumps, loads
 
@@ -42,7 +42,7 @@ class Log:
     def drain(self, *, now: bool = False) -> list[Record]:
         """Returns the rows not yet written, having written them; an empty list where it is too soon.
 
-        Raises `BertcliError` at the first loss that is not a finite number.
+        Raises `Diverged` at the first loss that is not a finite number.
         """
         if not self._rows or not (now or time.monotonic() - self._drained > DRAIN_SECONDS):
             return []
@@ -58,11 +58,17 @@ class Log:
             raise IOFailed(f"{self._path}: {error.strerror}") from error
         if len(good) < len(rows):
             bad = rows[len(good)]
-            raise BertcliError(f"the loss is {bad['loss']} at step {bad['step']}; try a lower --lr")
+            raise Diverged(f"the loss is {bad['loss']} at step {bad['step']}; try a lower --lr")
         return good
+
+    def close(self) -> None:
+        """Close the file; rows that were not drained are lost."""
+        if self._file:
+            self._file.close()
 
 
 def _opened(path: Path, done: int) -> BinaryIO:
+    path.parent.mkdir(exist_ok=True)
     file = path.open("r+b" if done and path.exists() else "wb")
     file.truncate(_end_of_step(file, done) if done else 0)
     file.seek(0, os.SEEK_END)

@@ -57,7 +57,7 @@ class Optimizer:
         for group, decay in zip(self.adam.param_groups, (WEIGHT_DECAY, 0.0), strict=True):
             group.update(lr=rate) if self.bias_correction else group.update(_uncorrected(rate, decay, number))
         self.adam.step()
-        self.adam.zero_grad(set_to_none=True)
+        self.adam.zero_grad(set_to_none=False)  # gradients stay in their place, where recorded passes add to them
         return rate
 
 

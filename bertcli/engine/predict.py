@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 
 from bertcli.engine.device import Device
@@ -20,23 +21,25 @@ WINDOW = 4  # forward passes among whose sequences lengths are sorted: what they
 
 
 def predict(
-    network: Network,
+    networks: Sequence[Network],
     task: Task,
     encoded: Iterable[tuple[Record, list[Example]]],
     device: Device,
     waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[Record]:
-    """Yields each record with the task's answer.
+    """Yields each record with the task's answer, of several networks with the mean of theirs.
 
     Records gather in windows, within which sequences of like length are computed together; a window ends early where
     the next record would have to be waited for.
     """
-    network.eval()
+    for network in networks:
+        network.eval()
     for window in gathered(encoded, WINDOW * device.max_tokens, waits, _tokens):
         examples = [example for _, own in window for example in own]
-        outputs = iter(_outputs(network, task, examples, device))
+        outputs = [iter(_outputs(network, task, examples, device)) for network in networks]
         for record, own in window:
-            yield task.decode(record, own, [next(outputs) for _ in own])
+            answers = [task.combine(own, [next(each) for _ in own]) for each in outputs]
+            yield task.decode(record, own, answers[0] if len(answers) == 1 else np.mean(answers, axis=0))
 
 
 def gathered(

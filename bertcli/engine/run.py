@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,11 @@ from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.predict import predict
 from bertcli.engine.signals import Signals
 from bertcli.engine.train import Trainer
-from bertcli.errors import BadData
+from bertcli.errors import BadData, Diverged, UsageError
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
 from bertcli.weights.safetensors import save_folder
-
-NOTHING = "there is no record to train on"
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,8 @@ class Settings:
     seed: int
     steps: int = 0  # 0: as many as `epochs` take
     epochs: float = 0
+    early_stop: int = 0  # epochs without a better dev score after which to end, the best one kept; 0: never
+    metric: str | None = None  # the dev score by which one model is better than another; None: the last one is
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,25 @@ class Output:
     stop_at: int = 0
     save_every: int = 0
     save_at: tuple[int, ...] = ()
+    log: str = "log.jsonl"  # its name in the folder
+    is_first: bool = True  # of several runs: what else is in the folder is older than they
+    is_only: bool = True  # the folder is finished with this run
+
+    @property
+    def room(self) -> Path:
+        """Returns where the spool is to be."""
+        return self.spool or self.path
+
+
+@dataclass(frozen=True, order=True)
+class Scored:
+    """A dev score: whether the answers are more than one, the metric that counts, and all of them with their step."""
+
+    is_sound: bool = False
+    rank: float = -math.inf  # the value, or of an error its negative
+    value: float = field(default=math.nan, compare=False)
+    step: int = field(default=0, compare=False)
+    scores: dict[str, Any] = field(default_factory=dict, compare=False)
 
 
 class Run:
@@ -71,39 +90,38 @@ class Run:
         notes: dict[str, Any],
         say: Callable[[str], None] = lambda message: None,
     ) -> None:
-        """Make the spool; `notes` go into `bertcli.json` too, as the command line. Raises `CannotCreate`."""
+        """Take what there is to do; `notes` go into `bertcli.json` too, as the command line."""
         self.task, self.settings, self.output, self.device = task, settings, output, device
         self.notes, self.say = notes, say
         self.dev: list[tuple[Record, list[Example]]] = []
-        self.dev_scores: dict[str, Any] = {}
+        self.dev_scores: dict[str, Any] = {}  # the last ones
+        self._now = self.best = Scored()  # of this run, the last one and the best
+        self.to_beat = Scored()  # by earlier ones
         self.steps, self.done = settings.steps, 0  # in all; and taken so far
         self.last_row: Record = {}
-        self._epoch_ends: set[int] = set()
-        self._spool = Spool(output.spool or output.path)
-        self._feed = Feed(iter(()), self._spool, settings.seed)
+        self._has_ended = False  # before its last step
+        self._epoch_ends: list[int] = []
 
     def stream(self, examples: Iterable[list[Example]]) -> None:
-        """Take a stream that will be read while the first epoch trains."""
-        self._feed = Feed(chain.from_iterable(examples), self._spool, self.settings.seed)
+        """Take a stream that will be read while the first epoch trains. Raises `CannotCreate`."""
+        self._feed = Feed(chain.from_iterable(examples), Spool(self.output.room), self.settings.seed)
 
-    def read(self, examples: Iterable[list[Example]]) -> int:
-        """Read a stream to its end, by which the number of steps is known; returns the number of examples.
-
-        Raises `BadData` where there is none.
-        """
-        self.stream(examples)
-        count = self._feed.read_all()
-        if count == 0:
-            raise BadData(NOTHING)
+    def take(self, spool: Spool) -> None:
+        """Take examples that were read to their end, by which the number of steps is known."""
+        self._feed = Feed(iter(()), spool, self.settings.seed)
         epochs, batch = self.settings.epochs, self.settings.batch_size
-        self.steps = self.steps or math.ceil(count * epochs / batch)
-        self._epoch_ends = {math.ceil(count * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)}
-        return count
+        self.steps = self.steps or math.ceil(len(spool) * epochs / batch)
+        self._epoch_ends = [math.ceil(len(spool) * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)]
 
     @property
     def last(self) -> int:
         """Returns the step with which the run ends, which is not always that to which its rate falls."""
-        return max(self.done, min(self.output.stop_at or self.steps, self.steps))
+        return self.done if self._has_ended else max(self.done, min(self.output.stop_at or self.steps, self.steps))
+
+    @property
+    def is_complete(self) -> bool:
+        """Returns whether there is nothing left to do."""
+        return self._has_ended or self.done == self.steps
 
     def train(self, network: Network) -> Iterator[Record]:
         """Train to the end, or to `stop_at`, and write the model folder; yields the rows of the log.
@@ -111,7 +129,7 @@ class Run:
         The dev set is scored after each epoch where their length is known, else with each checkpoint, and at the
         end. The spool goes with the process, and with the last step the checkpoints; a run stopped before it keeps
         one, from which `resume` goes on. A signal ends the step at hand, saves and stops: raises
-        `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train on, `BertcliError` where
+        `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train on, `Diverged` where
         the loss is no finite number.
         """
         network.to(self.device.device).train()
@@ -122,8 +140,8 @@ class Run:
         count = sum(parameter.numel() for parameter in network.parameters())
         self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
-        log = Log(self.output.path / "log.jsonl", self.done)
-        with Signals() as signals:
+        log = Log(self.output.path / self.output.log, self.done)
+        with closing(log), Signals() as signals:
             for row in self._steps(trainer, log, signals):
                 self.last_row = row
                 yield row
@@ -131,13 +149,14 @@ class Run:
                 self._checkpoint(network, optimizer)
             if self.done < self.last:
                 signals.stop(self.done)
-                raise BadData(NOTHING)
-            if self.last < self.steps:
+                raise BadData("there is no record to train on")
+            if not self.is_complete:
                 self._checkpoint(network, optimizer)
-            self._publish(self.output.path, network)
+            if not self.settings.early_stop:
+                self._offer(network)
             signals.stop(self.done)
-        if self.last == self.steps:
-            shutil.rmtree(self.output.path / "checkpoint", ignore_errors=True)
+        if self.is_complete:
+            checkpoint.discard(self.output.path, is_finished=self.output.is_only)
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
@@ -145,18 +164,21 @@ class Run:
             return
         steps = self._feed.steps(self.settings.batch_size, skip=self.done, epochs=self.settings.epochs)
         for examples in signals.stopping(steps):
-            if self.done == 0:  # the first examples are there: now an old model may go
+            if self.done == 0 and self.output.is_first:  # the first examples are there: now an old model may go
                 folder.clear(self.output.path)
+                checkpoint.begin(self.output.path)
             self.done += 1
             log.add(self.done, *trainer.step(self.done, examples))
             is_last = self.done == self.last
             is_saved = is_last or (self.output.save_every and self.done % self.output.save_every == 0)
-            yield from log.drain(now=bool(is_saved))
-            if self.done in self._epoch_ends or (is_saved and not self._epoch_ends) or is_last:
+            is_scored = self.done in self._epoch_ends or (is_saved and not self._epoch_ends) or is_last
+            yield from log.drain(now=bool(is_saved or is_scored))
+            if is_scored:
                 self._evaluate(trainer.network)
+                self._stop_early(trainer.network)
             if self.done in self.output.save_at:
                 self._publish(self.output.path / "steps" / str(self.done), trainer.network)
-            if is_last:
+            if is_last or self._has_ended:
                 return
             if is_saved:
                 self._checkpoint(trainer.network, trainer.optimizer)
@@ -169,26 +191,57 @@ class Run:
             self.say(f"{self.output.path}: no complete checkpoint, starting anew")
             return
         self.done = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network))
+        if best := checkpoint.best_of(saved[-1]):
+            self.best = Scored(**best)
         self.say(f"resuming after step {self.done}")
 
     def _checkpoint(self, network: Network, optimizer: Optimizer) -> None:
-        checkpoint.save(self.output.path, self.done, network, optimizer, self._fingerprint(network))
+        best = asdict(self.best) if self.best.scores else None
+        checkpoint.save(self.output.path, self.done, network, optimizer, self._fingerprint(network), best)
 
     def _fingerprint(self, network: Network) -> dict[str, Any]:
         """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
         sizes = {name: value for name, value in asdict(network.config).items() if "dropout" not in name}
         notes = {name: value for name, value in self.notes.items() if name != "command"}
         pieces = hashlib.blake2b("\n".join(self.task.wordpiece.pieces).encode(), digest_size=4).hexdigest()
-        told = {**asdict(self.settings), **sizes, **notes, "steps": self.steps, "vocabulary": pieces}
+        told = {**asdict(self.settings), **sizes, **notes, **self.task.options()}
+        told |= {"steps": self.steps, "vocabulary": pieces}
         return json.loads(json.dumps(told))  # type: ignore[no-any-return]  # as it will be read again: tuples as lists
 
     def _evaluate(self, network: Network) -> None:
-        if self.dev:
-            self.dev_scores = score(network, self.task, self.dev, self.device)
-            figures = ", ".join(
-                f"{key} {value:.4g}" for key, value in self.dev_scores.items() if isinstance(value, float)
+        if not self.dev:
+            return
+        try:
+            answered = answers(network, self.task, self.dev, self.device)
+        except Diverged:
+            raise Diverged(f"the answers are no finite numbers after step {self.done}; try a lower --lr") from None
+        self.dev_scores = self.task.score(answered)
+        figures = ", ".join(f"{key} {value:.4g}" for key, value in self.dev_scores.items() if isinstance(value, float))
+        self.say(f"step {self.done}: dev {figures}")
+        if self.settings.metric:
+            value = self.dev_scores[self.settings.metric]
+            rank = -value if self.settings.metric in self.task.errors else value
+            self._now = Scored(not is_constant(self.task, answered), rank, value, self.done, self.dev_scores)
+
+    def _stop_early(self, network: Network) -> None:
+        """Keep the epoch that has the best dev score yet, and end where too many have gone by without a better one."""
+        patience = self.settings.early_stop
+        if not patience:
+            return
+        if self._now > self.best:
+            self._offer(network)
+        ends = [end for end in self._epoch_ends if self.best.step < end <= self.done]
+        if len(ends) >= patience and self.done < self.last:
+            self.say(
+                f"step {self.done}: no better dev score for {patience} epochs: the one of step {self.best.step} stays"
             )
-            self.say(f"step {self.done}: dev {figures}")
+            self._has_ended = True
+
+    def _offer(self, network: Network) -> None:
+        """Write the model folder, unless an earlier run has a better dev score."""
+        self.best = self._now
+        if self.best > self.to_beat or not self.best.scores:
+            self._publish(self.output.path, network)
 
     def _publish(self, path: Path, network: Network) -> None:
         notes = {
@@ -196,23 +249,51 @@ class Run:
             "torch": torch.__version__,
             "task": self.task.name,
             **self.notes,
+            **self.task.notes(),
             "step": self.done,
             "settings": {**asdict(self.settings), "steps": self.steps},
             **({"dev": self.dev_scores} if self.dev else {}),
+            **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }
         task = self.task
         save_folder(path, network, task.architecture, task.wordpiece, task.max_length, notes)
 
     def result(self) -> Record:
-        """Returns where the run ended: the last row of the log without rate and tokens, and the dev scores."""
+        """Returns the step that was kept, the last losses, and the dev scores of that step."""
         figures = {name: value for name, value in self.last_row.items() if name not in ("lr", "tokens")}
-        return {"model": str(self.output.path), **figures, **({"dev": self.dev_scores} if self.dev else {})}
+        figures["step"] = self.best.step or self.done
+        dev = {"dev": self.best.scores or self.dev_scores} if self.dev else {}
+        failed = {"failed": True} if self.best.scores and not self.best.is_sound else {}
+        return {"model": str(self.output.path), **figures, **dev, **failed}
 
 
-def score(network: Network, task: Task, encoded: list[tuple[Record, list[Example]]], device: Device) -> dict[str, Any]:
-    """Returns the task's metrics on records that hold the truth; the network is left in its state."""
+def answers(network: Network, task: Task, encoded: list[tuple[Record, list[Example]]], device: Device) -> list[Record]:
+    """Returns records that hold the truth with their answers, to which the task is fitted."""
     training = network.training
     try:
-        return task.score(predict(network, task, encoded, device))
+        return task.calibrate(list(predict([network], task, encoded, device)))
     finally:
         network.train(training)
+
+
+def settled(task: Task, dev: list[tuple[Record, list[Example]]], asked: str | None) -> str:
+    """Returns the name of the dev score by which one model is better than another: the one asked for or the task's own.
+
+    Raises `UsageError` where the one asked for is not what the records, answered right, have; `BadData` where they have
+    none.
+    """
+    scores = task.score([{**record, "prediction": task.gold(record)} for record, _ in dev])
+    known = [name for name, value in scores.items() if isinstance(value, float)]
+    if asked is not None and asked not in known:
+        raise UsageError(f"--metric {asked}: the dev scores are {', '.join(known)}")
+    name = asked or next((name for name in task.criteria if name in known), None)
+    if name is None:
+        raise BadData("the dev records have nothing to score")
+    return name
+
+
+def is_constant(task: Task, answered: list[Record]) -> bool:
+    """Returns whether records have one and the same answer although the right ones differ: training has failed."""
+    found = {part for record in answered for part in task.parts(record["prediction"])}
+    right = {part for record in answered for part in task.parts(task.gold(record))}
+    return len(found) <= 1 < len(right)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
 import torch
 from torch import Tensor
 
 from bertcli.engine.device import Device
+from bertcli.engine.graphs import Graphs, filled
 from bertcli.engine.optim import Optimizer
 from bertcli.engine.packing import batches
+from bertcli.model.attention import has_packed_kernel
 from bertcli.model.heads import Network
-from bertcli.tasks.task import Example, Task
+from bertcli.tasks.task import Batch, Example, Task
 
 
 class Trainer:
@@ -18,6 +23,12 @@ class Trainer:
     def __init__(self, network: Network, task: Task, optimizer: Optimizer, device: Device) -> None:
         """Take a network that is on its device already."""
         self.network, self.task, self.optimizer, self.device = network, task, optimizer, device
+        width = network.config.hidden_size // network.config.num_attention_heads
+        is_packed = device.precision == "bf16" and has_packed_kernel(device.device, torch.bfloat16, width)
+        is_recorded = is_packed and task.padding(1) is not None
+        # Recordings are made on a stream of their own, on which all gradients must be computed then.
+        self._stream = torch.cuda.Stream(device.device) if is_recorded else None  # type: ignore[no-untyped-call]
+        self._graphs = Graphs() if is_recorded else None
 
     def step(self, number: int, examples: list[tuple[int, Example]]) -> tuple[dict[str, Tensor], float, int]:
         """Take one optimizer step; returns the losses, the learning rate and the number of tokens.
@@ -26,14 +37,35 @@ class Trainer:
         its own count.
         """
         seen = [self.task.at_epoch(example, epoch) for epoch, example in examples]
-        groups = batches([len(example["ids"]) for example in seen], self.device.max_tokens)
-        parts = [self.task.collate([seen[index] for index in group]) for group in groups]
-        counts = {name: max(1, sum(part.counts[name] for part in parts)) for name in parts[0].counts}
-        means: dict[str, Tensor] = {}
-        for part in parts:
-            with self.device.autocast():
-                sums = self.task.losses(self.network, part.to(self.device.device))
-            losses = {name: sums[name] / counts[name] for name in counts}
-            torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
-            means = {name: loss.detach() + means.get(name, 0) for name, loss in losses.items()}
-        return means, self.optimizer.step(number), sum(sum(part.packed.lengths) for part in parts)
+        sizes = [len(example["ids"]) for example in seen]
+        groups = [[seen[index] for index in group] for group in batches(sizes, self.device.max_tokens)]
+        with nullcontext() if self._stream is None else _on(self._stream):
+            parts = [filled(self.task, group) if self._graphs else self.task.collate(group) for group in groups]
+            names = list(parts[0].counts)
+            scale = 1 / torch.tensor([float(sum(part.counts[name] for part in parts)) or 1.0 for name in names])
+            losses = torch.stack([self._run(part, scale) for part in parts]).sum(0)
+            rate = self.optimizer.step(number)
+        return dict(zip(names, losses, strict=True)), rate, sum(sizes)
+
+    def _run(self, batch: Batch, scale: Tensor) -> Tensor:
+        """Pass a batch that is on the host; returns its part of each loss."""
+        if self._graphs:
+            return self._graphs.run(self._pass, batch, scale)
+        return self._pass(batch.to(self.device.device), scale.to(self.device.device))
+
+    def _pass(self, batch: Batch, scale: Tensor) -> Tensor:
+        """Add a batch's part to the gradients; returns its part of each loss."""
+        with self.device.autocast():
+            sums = self.task.losses(self.network, batch)
+        losses = torch.stack([sums[name] for name in batch.counts]) * scale
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        return losses.detach()
+
+
+@contextmanager
+def _on(stream: torch.cuda.Stream) -> Iterator[None]:
+    """Runs what is inside on another stream, after what came before it and before what comes after."""
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)

@@ -1,8 +1,9 @@
 """One file a foreign data format, reading and writing side by side.
 
 A reader takes one file's `lines.Lines` and yields its records, each as soon as its last line is there. Ids
-are strings and begin anew in each file, but for formats of `GLOBAL_IDS`. A writer takes records and yields the pieces
-of a file. Where a format has a file of answers alone, its `predictions` are a dict by id.
+are strings and begin anew in each file, but for formats of `GLOBAL_IDS`. A writer takes records, and what to do about
+one that is bad, and yields the pieces of a file. Where a format has a file of answers alone, its `predictions` are a
+dict by id.
 """
 
 from __future__ import annotations
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 Reader = Callable[..., Iterator[Record]]
 Writer = Callable[..., Iterator[bytes]]
+Fault = Callable[[BadData], None]  # raises an error with its place, or counts the record as passed over
+
+
+def stop(error: BadData) -> None:
+    """Raise the error: what a writer does about a bad record unless it is told otherwise."""
+    raise error
 
 
 class Place(NamedTuple):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from typing import Any
 
 from bertcli.errors import BadData
+from bertcli.formats import Fault, stop
 from bertcli.lines import BOM, Lines
 from bertcli.records import Record, Tagging, checker
-from bertcli.schemes import OUTSIDE, check, converted
+from bertcli.schemes import OUTSIDE, borders, check, converted
 
 BORDER = "-DOCSTART-"
 NOTHING = "-X-"  # what stands in the middle columns of a border
@@ -92,6 +93,8 @@ def _sentences(lines: Lines, scheme: str | None) -> Iterator[Rows | None]:
 def _row(line: str, width: int, scheme: str | None) -> list[str]:
     """Returns a line's columns, none where it is blank; a border may have any number of them."""
     row = [column for column in GAP.split(line) if column]
+    if "\r" in line:
+        raise BadData("a carriage return within a line: are the line ends CR alone?")
     if row and row[0] != BORDER:
         if len(row) > MOST or (width and len(row) != width):
             expected = f"{width} columns, as in the first row" if width else f"at most {MOST} columns"
@@ -104,28 +107,32 @@ def _row(line: str, width: int, scheme: str | None) -> list[str]:
 # -- write ----------------------------------------------------------------------------------------------------------
 
 
-def write(records: Iterable[Record]) -> Iterator[bytes]:
+def write(records: Iterable[Record], fault: Fault = stop) -> Iterator[bytes]:
     """Yields each record's rows: word, columns, label and prediction as far as they are there, in their own scheme.
 
     So the last two columns are what `conlleval` asks for. A -DOCSTART- line stands where `document` changes, and
-    before each whole document but a first one without a number. Raises `BadData` where fields do not fit each other,
-    the first record or the format.
+    before each whole document but a first one without a number. A fault are fields that do not fit each other, the
+    first record or the format.
     """
     before: Any = None
-    width = None
-    for index, record in enumerate(records):
-        columns = _columns(record)
-        if width not in (None, len(columns)):
-            raise BadData(field="words", found=len(columns), expected=f"{width} columns, as in the first record")
-        width, now = len(columns), record.get("document")
+    width = 0  # of the first record
+    for record in records:
+        try:
+            columns = _columns(record, width)
+            sentences = borders(record.get("sentences"), len(columns[0]))
+        except BadData as error:
+            fault(error)
+            continue
+        now, is_first = record.get("document"), not width
+        width = len(columns)
         is_whole = record.get("sentences") is not None
-        lines = [_border(record, width), ""] if now != before or (is_whole and (index or now is not None)) else []
+        lines = [_border(record, width), ""] if now != before or (is_whole and not (is_first and now is None)) else []
         rows = [" ".join(row) for row in zip(*columns, strict=True)]
-        for begin, end in pairwise([*_starts(record), len(rows)]):
+        for begin, end in sentences:
             lines += [*rows[begin:end], ""]
         text = "".join(f"{line}\n" for line in lines).encode()
         # What looks like a BOM at the start of a file would be taken for one.
-        yield b"\n" + text if index == 0 and text.startswith(BOM) else text
+        yield b"\n" + text if is_first and text.startswith(BOM) else text
         before = now
 
 
@@ -134,11 +141,16 @@ def _border(record: Record, width: int) -> str:
     return " ".join([BORDER, *[NOTHING] * (width - 1 - labels), *[OUTSIDE] * labels])
 
 
-def _columns(record: Record) -> list[list[str]]:
-    """Returns the columns of a record, the words first."""
+def _columns(record: Record, width: int) -> list[list[str]]:
+    """Returns the columns of a record, the words first; as many as `width`, unless that is 0."""
     checker(Tagging)(record)
     words = record["words"]
-    named = [("words", words), *(("columns", column) for column in record.get("columns") or [])]
+    if not words:
+        raise BadData(field="words", found=words, expected="one word or more: a sentence without any is none")
+    columns = record.get("columns") or []
+    if not isinstance(columns, list):
+        raise BadData(field="columns", found=columns, expected="a list of columns")
+    named = [("words", words), *(("columns", column) for column in columns)]
     named += [(name, record[name]) for name in ("labels", "prediction") if record.get(name) is not None]
     for name, column in named:
         if not isinstance(column, list) or len(column) != len(words):
@@ -149,12 +161,8 @@ def _columns(record: Record) -> list[list[str]]:
                 raise BadData(field=name, found=each, expected="a string that is not empty and has no white space")
     if BORDER in words:
         raise BadData(field="words", found=BORDER, expected="a word")
+    if len(named) > MOST + (record.get("prediction") is not None):
+        raise BadData(field="columns", found=len(named), expected=f"at most {MOST} columns in all")
+    if width not in (0, len(named)):
+        raise BadData(field="words", found=len(named), expected=f"{width} columns, as in the first record")
     return [column for _, column in named]
-
-
-def _starts(record: Record) -> list[int]:
-    """Returns where the sentences of a record begin."""
-    starts: list[int] = record.get("sentences") or [0]
-    if starts[0] != 0 or any(a >= b for a, b in pairwise([*starts, max(1, len(record["words"]))])):
-        raise BadData(field="sentences", found=starts, expected="the rising indices of each sentence's first word")
-    return starts

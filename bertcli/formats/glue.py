@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertcli.errors import BadData
-from bertcli.formats import rows
+from bertcli.formats import Fault, rows, stop
 from bertcli.lines import Lines
 from bertcli.records import Record, as_text
 
@@ -167,21 +167,31 @@ def _submission(task: Task, first: list[str]) -> Submission:
     return Submission(task, len(header), index, prediction)
 
 
-def write(records: Iterable[Record], task: str) -> Iterator[bytes]:
+def write(records: Iterable[Record], fault: Fault = stop, *, task: str) -> Iterator[bytes]:
     """Yields the lines of a submission: a record's id, and its `prediction` or else its `label`; STS-B's within 0-5.
 
-    Raises `BadData` for an id that is no index or came before, and for a label that is not the task's.
+    A fault is an id that is no index or came before, and a label that is not the task's.
     """
     seen: set[str] = set()
     for record in records:
-        index = as_text(record.get("id"))
-        if not (index.isascii() and index.isdigit()):
-            raise BadData(field="id", found=record.get("id"), expected="the index of a row, a whole number")
-        if index in seen:
-            raise BadData(field="id", found=index, expected="each index once")
+        try:
+            index, answer = _index(record, seen), _submitted(record, TASKS[task])
+        except BadData as error:
+            fault(error)
+            continue
         head = "" if seen else "index\tprediction\n"
         seen.add(index)
-        yield f"{head}{index}\t{_submitted(record, TASKS[task])}\n".encode()
+        yield f"{head}{index}\t{answer}\n".encode()
+
+
+def _index(record: Record, seen: set[str]) -> str:
+    index = as_text(record.get("id"))
+    if not (index.isascii() and index.isdigit()):
+        raise BadData(field="id", found=record.get("id"), expected="the index of a row, a whole number")
+    index = str(int(index))
+    if index in seen:
+        raise BadData(field="id", found=index, expected="each index once")
+    return index
 
 
 def _submitted(record: Record, task: Task) -> str:

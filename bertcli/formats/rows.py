@@ -49,6 +49,8 @@ def records(lines: Lines, rows: Iterator[Row], layout_of: Callable[[list[str]], 
     if first is None:
         return
     try:
+        if any("\r" in cell for cell in first.cells):
+            raise BadData("a carriage return within the first line: are the line ends CR alone?")
         layout = layout_of(_cells(first))
     except BadData as error:
         raise error.at(lines.name, first.line) from None

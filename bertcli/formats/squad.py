@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from bertcli.errors import BadData
+from bertcli.formats import Fault, stop
 from bertcli.formats.tree import Node, document, elements
 from bertcli.lines import Lines
-from bertcli.records import Record, as_text
+from bertcli.records import Record, SpanPrediction, as_text, checker
+
+LARGEST = 1e300  # of scores
 
 # -- read -----------------------------------------------------------------------------------------------------------
 
@@ -72,30 +75,31 @@ def predictions(lines: Lines) -> dict[str, str]:
 # -- write ----------------------------------------------------------------------------------------------------------
 
 
-def write(records: Iterable[Record]) -> Iterator[bytes]:
+def write(records: Iterable[Record], fault: Fault = stop) -> Iterator[bytes]:
     """Yields predictions.json: each question's answer, "" for none.
 
-    Where nothing was predicted the first right answer stands in. Raises `BadData` as all writers here do for an id
-    that comes twice or lacks, and for a question with neither.
+    Where nothing was predicted the first right answer stands in. A fault is for all writers here an id that comes twice
+    or lacks, and a question with neither.
     """
-    return _official(records, _prediction)
+    return _official(records, fault, _prediction)
 
 
 def _prediction(record: Record) -> str:
-    answers, prediction = record.get("answers"), record.get("prediction")
-    if prediction is None and answers is not None:
-        prediction = answers[0]["text"] if answers else ""
+    prediction: str | None = record.get("prediction")
+    if prediction is None and record.get("answers") is not None:
+        checker(SpanPrediction)(record | {"prediction": "", "details": None, "context": None})
+        prediction = record["answers"][0]["text"] if record["answers"] else ""
     if not isinstance(prediction, str):
         raise BadData(field="prediction", found=prediction, expected="a string")
     return prediction
 
 
-def write_nbest(records: Iterable[Record]) -> Iterator[bytes]:
+def write_nbest(records: Iterable[Record], fault: Fault = stop) -> Iterator[bytes]:
     """Yields nbest_predictions.json: each question's answers with probability and score, the likeliest first.
 
     Where the answer is none it is among them, and where there would be nothing there is "empty", as in Google's code.
     """
-    return _official(records, _nbest)
+    return _official(records, fault, _nbest)
 
 
 def _nbest(record: Record) -> list[dict[str, Any]]:
@@ -103,12 +107,13 @@ def _nbest(record: Record) -> list[dict[str, Any]]:
     found = details.get("nbest")
     if not isinstance(found, list):
         raise BadData(field="details.nbest", found=found, expected="a list, as `predict --nbest` makes it")
-    try:
-        scores = {answer["text"]: float(answer["score"]) for answer in found}
-        if record.get("prediction") == "":
-            scores.setdefault("", float(details["null_score"]))
-    except (KeyError, TypeError, ValueError):
-        raise BadData("an answer without text or score", field="details.nbest") from None
+    scores: dict[str, float] = {}
+    for answer in found:
+        if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
+            raise BadData("an answer without a text", field="details.nbest")
+        scores[answer["text"]] = _number(answer, "score", "details.nbest.score")
+    if record.get("prediction") == "":
+        scores.setdefault("", _number(details, "null_score", "details.null_score"))
     best = sorted(scores.items(), key=lambda each: -each[1]) or [("empty", 0.0)]
     weights = [math.exp(score - best[0][1]) for _, score in best]
     return [
@@ -117,17 +122,22 @@ def _nbest(record: Record) -> list[dict[str, Any]]:
     ]
 
 
-def write_odds(records: Iterable[Record]) -> Iterator[bytes]:
+def write_odds(records: Iterable[Record], fault: Fault = stop) -> Iterator[bytes]:
     """Yields null_odds.json: the lead of no answer over each question's best span, Google's sign."""
-    return _official(records, _odds)
+    return _official(records, fault, _odds)
 
 
 def _odds(record: Record) -> float:
-    details = _details(record)
-    for name in ("null_score", "score"):
-        if not isinstance(details.get(name), int | float):
-            raise BadData(field=f"details.{name}", found=details.get(name), expected="a number, as predict makes it")
-    return float(details["null_score"] - details["score"])
+    null, best = (_number(_details(record), name, f"details.{name}") for name in ("null_score", "score"))
+    return null - best
+
+
+def _number(values: dict[str, Any], name: str, field: str) -> float:
+    """Returns a score; raises `BadData` for what is none, or so large that a difference might overflow."""
+    value: Any = values.get(name)
+    if type(value) not in (int, float) or not -LARGEST < value < LARGEST:
+        raise BadData(field=field, found=value, expected="a number, as predict makes it")
+    return float(value)
 
 
 def _details(record: Record) -> dict[str, Any]:
@@ -135,14 +145,15 @@ def _details(record: Record) -> dict[str, Any]:
     return details if isinstance(details, dict) else {}
 
 
-def _official(records: Iterable[Record], function: Callable[[Record], Any]) -> Iterator[bytes]:
+def _official(records: Iterable[Record], fault: Fault, function: Callable[[Record], Any]) -> Iterator[bytes]:
     """Yields one JSON object of what a function makes of each record, by id."""
     made: dict[str, Any] = {}
     for record in records:
         identity = record.get("id")
-        if identity is None:
-            raise BadData(field="id", found=None, expected="a question's id")
-        if as_text(identity) in made:
-            raise BadData(field="id", found=identity, expected="an id that no other record has")
-        made[as_text(identity)] = function(record)
+        try:
+            if identity is None or as_text(identity) in made:
+                raise BadData(field="id", found=identity, expected="a question's id, which no other record has")
+            made[as_text(identity)] = function(record)
+        except BadData as error:
+            fault(error)
     yield json.dumps(made, indent=4, ensure_ascii=False).encode() + b"\n"

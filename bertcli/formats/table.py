@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertcli.errors import BadData
-from bertcli.formats import rows
+from bertcli.formats import Fault, rows, stop
 from bertcli.lines import Lines
 from bertcli.records import Record
 from bertcli.stream import dumps
 
-FIELDS = ("id", "text", "text_pair", "label", "labels", "prediction")  # a record's own, which no other column may take
+# A record's own, which no other column may take.
+FIELDS = ("id", "text", "text_pair", "label", "labels", "prediction", "details", "words", "tokens", "vectors")
 
 # -- reading --------------------------------------------------------------------------------------------------------
 
@@ -59,7 +60,10 @@ class Columns:
     def value(self, cell: str, field: str) -> Any:
         """Returns what the cell of a label or prediction means; None where it is empty."""
         if self.several is not None:
-            return cell.split(self.several) if cell else []
+            labels = cell.split(self.several) if cell else []
+            if "" in labels:
+                raise BadData(field=field, found=cell, expected=f"labels with {self.several!r} between them")
+            return labels
         if not cell:
             return None
         return rows.number(cell, field) if self.number else cell
@@ -67,7 +71,9 @@ class Columns:
 
 def _place(name: str, header: list[str]) -> int:
     if name not in header:
-        raise BadData(f"no column {name!r}", found="\t".join(header), expected="a header with it")
+        others = [mark for mark in ";\t|" if len(header) == 1 and mark in header[0]]
+        hint = f"; is {others[0]!r} what parts them (--delimiter)?" if others else ""
+        raise BadData(f"no column {name!r}", found=", ".join(header), expected=f"a header with it{hint}")
     return header.index(name)
 
 
@@ -121,29 +127,36 @@ def read_tsv(lines: Lines, **columns: Any) -> Iterator[Record]:
 Line = Callable[[list[str], list[str]], str]  # the names of the columns, the cells -> the line with its end
 
 
-def write_csv(records: Iterable[Record], *, delimiter: str = ",", several: str | None = None) -> Iterator[bytes]:
+def write_csv(
+    records: Iterable[Record], fault: Fault = stop, *, delimiter: str = ",", several: str | None = None
+) -> Iterator[bytes]:
     """Yields a header and then a line a record, cells quoted where they must be; see `_written`."""
-    return _written(records, functools.partial(_csv_line, delimiter), several)
+    return _written(records, fault, functools.partial(_csv_line, delimiter), several)
 
 
-def write_tsv(records: Iterable[Record], *, several: str | None = None) -> Iterator[bytes]:
-    """Yields a header and then a line a record; raises `BadData` for what tsv cannot hold. See `_written`."""
-    return _written(records, _tsv_line, several)
+def write_tsv(records: Iterable[Record], fault: Fault = stop, *, several: str | None = None) -> Iterator[bytes]:
+    """Yields a header and then a line a record; what tsv cannot hold is a fault too. See `_written`."""
+    return _written(records, fault, _tsv_line, several)
 
 
-def _written(records: Iterable[Record], line: Line, several: str | None) -> Iterator[bytes]:
+def _written(records: Iterable[Record], fault: Fault, line: Line, several: str | None) -> Iterator[bytes]:
     """Yields the lines of a table, its columns the first record's fields, then `prediction` and `probability`.
 
-    A field that a later record lacks is an empty cell. Raises `BadData` for one that the first record lacked.
+    A field that a later record lacks is an empty cell; one that the first record lacked is a fault.
     """
     columns: list[str] = []
     for record in records:
-        row = _flat(record, several)
-        head = "" if columns else line(list(row), list(row))
-        columns = columns or list(row)
-        if unknown := [name for name in row if name not in columns]:
-            raise BadData(field=unknown[0], found=row[unknown[0]], expected="no field that the first record lacks")
-        yield (head + line(columns, [row.get(name, "") for name in columns])).encode()
+        try:
+            row = _flat(record, several)
+            names = columns or list(row)
+            if unknown := [name for name in row if name not in names]:
+                raise BadData(field=unknown[0], found=row[unknown[0]], expected="no field that the first record lacks")
+            lines = ("" if columns else line(names, names)) + line(names, [row.get(name, "") for name in names])
+        except BadData as error:
+            fault(error)
+        else:
+            columns = names
+            yield lines.encode()
 
 
 def _flat(record: Record, several: str | None) -> dict[str, str]:
@@ -153,7 +166,8 @@ def _flat(record: Record, several: str | None) -> dict[str, str]:
     if prediction is not None:
         fields["prediction"] = prediction
         probability = _probability(prediction, record.get("details"))
-        fields |= {} if probability is None else {"probability": probability}
+        if probability is not None:
+            fields.setdefault("probability", probability)  # a column of the user's own stays
     return {name: _cell(name, value, several) for name, value in fields.items()}
 
 

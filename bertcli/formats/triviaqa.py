@@ -36,7 +36,7 @@ def read(
         found = [record for record in records if record.get("answers") != []]
         total, kept = total + len(records), kept + len(found)
         yield from found
-    note(f"{lines.name}: {kept} of {total} pages hold an answer in their first {words} words")
+    note(f"{lines.name}: {kept} of {total} pages kept, the others without an answer in their first {words} words")
 
 
 def _names(question: Node) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bertcli.errors import BadData, many
@@ -30,13 +30,15 @@ def observe(record: Record) -> tuple[Labels, Labels]:
     return (gold, predicted) if is_one else (tuple(sorted(set(gold))), tuple(sorted(set(predicted))))
 
 
-def score(records: Iterable[Record], *, positive: str = "1") -> dict[str, Any]:
+def score(records: Iterable[Record], *, positive: str = "1", labels: Sequence[str] = ()) -> dict[str, Any]:
     """Returns the metrics of records; see `summarize`."""
-    return summarize(map(observe, records), positive=positive)
+    return summarize(map(observe, records), positive=positive, labels=labels)
 
 
-def summarize(observed: Iterable[tuple[Labels, Labels]], *, positive: str = "1") -> dict[str, Any]:
-    """Returns the metrics; of no records, the total alone.
+def summarize(
+    observed: Iterable[tuple[Labels, Labels]], *, positive: str = "1", labels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the metrics; of no records, the total alone. `labels` are those that there are beside the ones seen.
 
     `f1`, `precision` and `recall` are those of the positive label where there are at most two labels and it
     is one of them; otherwise their means over the labels are `macro_f1`, `macro_precision`, `macro_recall`.
@@ -58,7 +60,8 @@ def summarize(observed: Iterable[tuple[Labels, Labels]], *, positive: str = "1")
         scores |= _named("micro", [_sum(counts)]) | _named("macro", list(counts.values()))
     else:
         scores["matthews"] = matthews(list(counts.values()))
-        if len(counts) <= 2 and (positive in counts or len(counts) == 1):
+        names = {*counts, *labels}
+        if len(names) <= 2 and (positive in names or len(names) == 1):
             scores |= _precision_recall_f1(counts.get(positive, _sum({})))
         else:
             scores |= _named("macro", list(counts.values()))

@@ -20,6 +20,7 @@ from bertcli.records import Record, SpanPrediction
 
 SCHEMA = SpanPrediction
 
+LARGEST = 1e300  # of scores, whose difference must be a number too
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -94,8 +95,8 @@ def _best(record: Record, known: list[str]) -> Best | None:
 
 
 def _number(details: dict[str, Any], name: str, *kinds: type) -> Any:
-    value = details.get(name)
-    if type(value) not in (kinds or (int, float)):
+    value: Any = details.get(name)
+    if type(value) not in (kinds or (int, float)) or not -LARGEST < value < LARGEST:
         raise BadData(field=f"details.{name}", found=value, expected="an integer" if kinds else "a number")
     return value
 
@@ -170,7 +171,8 @@ def _official(questions: list[Observed], field: str) -> dict[str, float]:
 def best_threshold(observed: Iterable[Observed]) -> float:
     """Returns the threshold of no answer's lead with the best F1 that can be reached: the lowest of several.
 
-    Questions with equal leads are answered together, and where silence is best the threshold is below all leads.
+    It lies in the middle between the last lead that it lets stand and the next. Questions with equal leads are answered
+    together, and where silence is best the threshold is below all leads.
     Raises `BadData` for a question whose best span is not known.
     """
     rows, silent = [], 0.0
@@ -185,4 +187,6 @@ def best_threshold(observed: Iterable[Observed]) -> float:
     is_last = np.append(leads[1:] > leads[:-1], True)  # of equal ones
     sums = np.where(is_last, sums, -np.inf)
     at = int(sums.argmax())
-    return float(leads[at] if sums[at] > silent else np.nextafter(leads[0], -np.inf))
+    if sums[at] <= silent:
+        return float(np.nextafter(leads[0], -np.inf))
+    return float(leads[at : at + 2].mean())

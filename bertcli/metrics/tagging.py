@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bertcli.errors import BadData
 from bertcli.records import Record, TaggingPrediction
-from bertcli.schemes import SCHEMES, entities, fitting, spell_entities
+from bertcli.schemes import SCHEMES, borders, entities, fitting, spell_entities
 
 SCHEMA = TaggingPrediction
 
@@ -35,7 +34,7 @@ def observe(record: Record) -> Observed:
         raise BadData(field="prediction", found=len(predicted), expected=f"{len(gold)} labels, one a word")
     labels = _tally(gold, predicted, [a for a, b in zip(gold, predicted, strict=True) if a == b])
     found, fits = Tally(), frozenset(SCHEMES)
-    for begin, end in _sentences(record, len(gold)):
+    for begin, end in borders(record.get("sentences"), len(gold)):
         right, said = entities(gold[begin:end]), entities(predicted[begin:end])
         found += _tally(*([entity.type for entity in each] for each in (right, said, set(right) & set(said))))
         fits &= fitting(gold[begin:end])
@@ -44,16 +43,6 @@ def observe(record: Record) -> Observed:
 
 def _tally(*sides: Iterable[str]) -> Tally:
     return Counter((side, name) for side, names in zip(SIDES, sides, strict=True) for name in names)
-
-
-def _sentences(record: Record, words: int) -> Iterable[tuple[int, int]]:
-    """Returns where each sentence of a record begins and ends: the whole is one, or what a document says."""
-    starts = [0] if record.get("sentences") is None else record["sentences"]
-    is_list = isinstance(starts, list) and all(isinstance(start, int) for start in starts)
-    borders = [*starts, words] if is_list else [-1]
-    if borders[0] != 0 or borders != sorted(borders):
-        raise BadData(field="sentences", found=starts, expected="the rising indices of each sentence's first word")
-    return pairwise(borders)
 
 
 def score(records: Iterable[Record]) -> dict[str, Any]:

@@ -16,19 +16,19 @@ def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: f
 
     `dropout` falls on the probabilities, as in the paper; give 0 outside of training.
     """
-    if _has_packed_kernel(query):
+    if has_packed_kernel(query.device, query.dtype, query.shape[-1]):
         return _packed(query, key, value, packed, dropout)
     return _grouped(query, key, value, packed, dropout)
 
 
-def _has_packed_kernel(query: Tensor) -> bool:
-    """FlashAttention needs a GPU from Ampere on, half precision, and head widths that are multiples of 8."""
+def has_packed_kernel(device: torch.device, dtype: torch.dtype, width: int) -> bool:
+    """Returns whether FlashAttention is there: on a GPU from Ampere on, in half precision, for widths in steps of 8."""
     return (
-        query.is_cuda
-        and query.dtype in (torch.bfloat16, torch.float16)
-        and query.shape[-1] % 8 == 0
-        and query.shape[-1] <= 256
-        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+        device.type == "cuda"
+        and dtype in (torch.bfloat16, torch.float16)
+        and width % 8 == 0
+        and width <= 256
+        and torch.cuda.get_device_capability(device) >= (8, 0)
         and _is_as_known()
     )
 
@@ -44,7 +44,7 @@ def _is_as_known() -> bool:
 
 def _packed(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
     # torch.nn.attention.varlen has no dropout argument; the operator under it has.
-    bounds, longest = packed.boundaries, max(packed.lengths)
+    bounds, longest = packed.boundaries, packed.longest
     attended: Tensor = torch.ops.aten._flash_attention_forward(
         query, key, value, bounds, bounds, longest, longest, dropout, False, False
     )[0]

@@ -38,6 +38,7 @@ class Config:
     type_vocab_size: int = 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
+    problem_type: str | None = None  # what the labels of a text are: one of them, several, or a number's name
     labels: tuple[str, ...] = ()
 
     def with_dropout(self, share: float) -> Config:
@@ -63,10 +64,13 @@ def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
     )
 
 
+NAMED = ("BertForSequenceClassification", "BertForTokenClassification")  # transformers classes whose outputs have names
+
+LARGEST = 1 << 24
 # What a field of a type may hold in `config.json`.
 VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "int": (lambda value: type(value) is int and value > 0, "a whole number from 1"),
-    "float": (lambda value: type(value) in (int, float) and value >= 0, "a number from 0"),
+    "int": (lambda value: type(value) is int and 0 < value <= LARGEST, f"a whole number from 1 to {LARGEST}"),
+    "float": (lambda value: type(value) in (int, float) and 0 <= value <= 1, "a number from 0 to 1"),
     "str": (lambda value: type(value) is str, "a name"),
 }
 
@@ -106,8 +110,10 @@ def architecture(values: dict[str, Any], file: str) -> str | None:
 def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
     names = values.get("id2label")
     if not names:  # transformers leaves the names out where they are the two that it gives by itself
-        is_classifier = architecture(values, file) == "BertForSequenceClassification"
-        return ("LABEL_0", "LABEL_1") if is_classifier else ()
+        count = values.get("num_labels", 2)
+        if type(count) is not int or not 0 < count <= LARGEST:
+            raise BadData(file=file, field="num_labels", found=count, expected=VALUES["int"][1])
+        return tuple(f"LABEL_{number}" for number in range(count)) if architecture(values, file) in NAMED else ()
     try:
         by_id = {int(number): str(name) for number, name in names.items()}
         labels = tuple(by_id[number] for number in range(len(names)))
@@ -121,6 +127,8 @@ def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
 def to_json(config: Config, architecture: str | None, **others: Any) -> dict[str, Any]:
     """Returns what `config.json` holds; without an architecture no other program takes the folder for its own."""
     values = {field.name: getattr(config, field.name) for field in fields(Config) if field.name != "labels"}
+    if config.problem_type is None:
+        del values["problem_type"]
     head = {} if architecture is None else {"architectures": [architecture]}
     if config.labels:
         values["id2label"] = {str(number): name for number, name in enumerate(config.labels)}

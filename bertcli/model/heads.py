@@ -33,19 +33,27 @@ class NextSentenceHead(nn.Linear):
         super().__init__(config.hidden_size, 2)
 
 
-class ClassificationHead(nn.Module):
-    """Dropout and one product on the pooled vector: logits (B, K) (section 4.1)."""
+class Classifier(nn.Module):
+    """Dropout and one product: on pooled vectors (section 4.1), on choices' (4.4), on tokens' (5.3)."""
 
-    def __init__(self, config: Config) -> None:
-        """Make a row for each label of the config."""
+    def __init__(self, config: Config, outputs: int) -> None:
+        """Make a row for each output."""
         super().__init__()
         given = config.classifier_dropout
         self.dropout = nn.Dropout(config.hidden_dropout_prob if given is None else given)
-        self.output = nn.Linear(config.hidden_size, len(config.labels))
+        self.output = nn.Linear(config.hidden_size, outputs)
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """Returns logits (B, K) from pooled vectors (B, H)."""
-        return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Returns logits (n, K) from vectors (n, H)."""
+        return self.output(self.dropout(vectors))  # type: ignore[no-any-return]
+
+
+class SpanHead(nn.Linear):
+    """Scores each token as the start and as the end of the answer: logits (T, 2) (section 4.2)."""
+
+    def __init__(self, config: Config) -> None:
+        """Make the product of two rows."""
+        super().__init__(config.hidden_size, 2)
 
 
 class Network(nn.Module):

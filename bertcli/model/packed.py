@@ -35,6 +35,7 @@ class Packed:
     positions: Tensor  # (T,) from 0 in each sequence
     boundaries: Tensor  # (B+1,) int32: where each sequence starts, and T
     lengths: tuple[int, ...]  # B numbers on the host
+    longest: int  # no sequence is longer
 
     @property
     def starts(self) -> Tensor:
@@ -80,4 +81,4 @@ def pack(sequences: Sequence[ArrayLike], segment_b: Sequence[int | None]) -> Pac
     positions = torch.arange(int(boundaries[-1])) - boundaries[:-1].repeat_interleave(sizes)
     border = torch.tensor([length if b is None else b for length, b in zip(lengths, segment_b, strict=True)])
     segments = (positions >= border.repeat_interleave(sizes)).long()
-    return Packed(torch.from_numpy(np.concatenate(arrays)), segments, positions, boundaries, lengths)
+    return Packed(torch.from_numpy(np.concatenate(arrays)), segments, positions, boundaries, lengths, max(lengths))

@@ -2,26 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
 from bertcli.errors import BadData
-from bertcli.tasks.classification import Classification
+from bertcli.tasks.choice import Choice
+from bertcli.tasks.classification import ONE, SEVERAL, Classification
 from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
+from bertcli.tasks.regression import Regression
+from bertcli.tasks.span import Rule, Span
+from bertcli.tasks.tagging import Tagging
 from bertcli.tasks.task import Task
+from bertcli.text.wordpiece import WordPiece
 from bertcli.weights.safetensors import ModelFolder
 
-SINGLE_LABEL = "single_label_classification"
+OWN = {  # what `of_folder` can be told of a task
+    **dict.fromkeys(("classification", "regression", "tagging", "choice"), frozenset[str]()),
+    "span": {"nbest", "null_threshold", "stride", "max_question", "max_answer"},
+    "pretraining": {"top_k"},
+}
+NEW: dict[str, Callable[..., Task]] = {
+    "classification": Classification,
+    "regression": Regression,
+    "tagging": Tagging,
+    "choice": Choice,
+}
 
 
-def of_folder(model: ModelFolder, max_length: int, top_k: int) -> Task:
-    """Returns the task that a folder's head was made for; raises `BadData` where it has none of ours."""
-    file = str(model.path / "config.json")
-    if model.architecture == "BertForSequenceClassification":
-        if model.problem_type not in (None, SINGLE_LABEL):
-            raise BadData(file=file, field="problem_type", found=model.problem_type, expected=SINGLE_LABEL)
-        if len(model.config.labels) < 2:
-            raise BadData(file=file, field="id2label", found=len(model.config.labels), expected="two labels or more")
-        return Classification(model.wordpiece, max_length, model.config.labels)
-    objective = next((name for name, own in OBJECTIVES.items() if own == model.architecture), None)
+def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
+    """Returns a task to learn by its name, with those of its own options that are not None."""
+    own = {option: value for option, value in own.items() if value is not None}
+    if name == "span":
+        return Span(wordpiece, max_length, Rule(**own))
+    return NEW[name](wordpiece, max_length, **own)
+
+
+def of_folder(model: ModelFolder, max_length: int, *, top_k: int = 5, nbest: int = 0, **rule: Any) -> Task:
+    """Returns the task that a folder's head was made for; raises `BadData` where it has none of ours.
+
+    `rule` has what is given of a span's rule, instead of what the folder's notes say.
+    """
+    wordpiece, labels, kind = model.wordpiece, model.config.labels, model.architecture
+    if kind == "BertForSequenceClassification":
+        return _of_texts(model, max_length)
+    if kind == "BertForTokenClassification":
+        return Tagging(wordpiece, max_length, labels)
+    if kind == "BertForQuestionAnswering":
+        noted = {field.name: _noted(model, field.name) for field in fields(Rule) if field.name in model.notes}
+        return Span(wordpiece, max_length, Rule(**{**noted, **rule}), nbest)
+    if kind == "BertForMultipleChoice":
+        return Choice(wordpiece, max_length, cut=_noted(model, "cut"))
+    objective = next((name for name, own in OBJECTIVES.items() if own == kind), None)
     if objective is None:
-        expected = " or ".join(["BertForSequenceClassification", *OBJECTIVES.values()])
-        raise BadData(file=file, field="architectures", found=model.architecture, expected=expected)
-    return Pretraining(model.wordpiece, max_length, objective=objective, top_k=top_k, training=False)
+        ours = (each.architecture for each in (Classification, Tagging, Span, Choice))
+        expected = " or ".join([*map(str, ours), *OBJECTIVES.values()])
+        raise BadData(file=str(model.path / "config.json"), field="architectures", found=kind, expected=expected)
+    return Pretraining(wordpiece, max_length, objective=objective, top_k=top_k, training=False)
+
+
+def _of_texts(model: ModelFolder, max_length: int) -> Task:
+    """Returns classification or regression, as the folder's `problem_type` says or else its number of labels."""
+    labels, cut = model.config.labels, _noted(model, "cut")
+    kind = model.config.problem_type or ("regression" if len(labels) == 1 else ONE)
+    if kind == "regression" and len(labels) == 1:
+        return Regression(model.wordpiece, max_length, cut=cut)
+    if kind == SEVERAL or (kind == ONE and len(labels) > 1):
+        return Classification(model.wordpiece, max_length, labels, several=kind == SEVERAL, cut=cut)
+    file, expected = str(model.path / "config.json"), f"{ONE}, {SEVERAL}, or regression to one number"
+    raise BadData(f"{kind} of {len(labels)} outputs", file=file, field="problem_type", found=kind, expected=expected)
+
+
+def _noted(model: ModelFolder, name: str) -> Any:
+    """Returns what `bertcli.json` says of how a task reads and answers; raises `BadData` for what cannot be meant."""
+    value = model.notes.get(name)
+    file = str(model.path / "bertcli.json")
+    if name == "cut":
+        if value not in (None, False, True):
+            raise BadData(file=file, field=name, found=value, expected="true or false")
+        return bool(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if name == "null_threshold":
+        if not (value is None or is_number):
+            raise BadData(file=file, field=name, found=value, expected="a number")
+    elif not (is_number and isinstance(value, int) and value > 0):
+        raise BadData(file=file, field=name, found=value, expected="a whole number from 1")
+    return value

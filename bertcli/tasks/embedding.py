@@ -16,8 +16,8 @@ from bertcli.errors import BadData, BertcliError, UsageError
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
 from bertcli.records import Record, Words, checker
-from bertcli.tasks.task import Batch, Example, array, packed, sequence
-from bertcli.text.windows import best_window, windows
+from bertcli.tasks.task import Batch, Example, Task, array, packed, sequence
+from bertcli.text.windows import best_window, halves
 from bertcli.text.wordpiece import WordPiece
 
 NAMED_LAYERS = {
@@ -52,7 +52,7 @@ def parse_layers(text: str, number: int) -> Layers:
     return Layers(indices, apart=text == "weighted4")
 
 
-class Embedding:
+class Embedding(Task):
     """Gives each word, token or text its vectors; a long text is read in overlapping windows.
 
     Every token's vector comes from the window in which it has the most context. A text and its pair are one sequence
@@ -60,7 +60,7 @@ class Embedding:
     """
 
     name = "embedding"
-    architecture: str | None = None
+    architecture = None
     pooler = False
 
     def __init__(
@@ -76,7 +76,6 @@ class Embedding:
         """Without a pool, records with words get a row a word and others a row a token."""
         self.wordpiece, self.max_length, self.layers = wordpiece, max_length, layers
         self.pool, self.dtype, self.as_list = pool, np.dtype(dtype).newbyteorder("<"), as_list
-        self.cut = 0  # pairs that were longer than max_length
 
     # -- encode
 
@@ -104,14 +103,13 @@ class Embedding:
     def _encode_pair(self, text: str, pair: str, pool: str) -> Example:
         first, second = self.wordpiece.text_ids(text), self.wordpiece.text_ids(pair)
         example, cut = sequence(self.wordpiece, first, second, self.max_length)
-        self.cut += cut
+        self.shortened += cut
         rows = range(1 if pool == "cls" else len(example["ids"]))
         return {**example, "rows": array(rows)}
 
     def _windows(self, ids: list[int], firsts: set[int] | None, pool: str) -> list[Example]:
-        room = self.max_length - 2
-        spans = windows(len(ids), room, max(1, room // 2))[: 1 if pool == "cls" else None] or [(0, 0)]
-        owner = best_window(spans, len(ids)) if len(spans) > 1 else [0] * len(ids)
+        spans = halves(len(ids), self.max_length - 2)[: 1 if pool == "cls" else None]
+        owner = best_window(spans, len(ids))
         examples = []
         for number, (start, end) in enumerate(spans):
             rows = [1 + token - start for token in range(start, end) if owner[token] == number]
@@ -123,10 +121,6 @@ class Embedding:
             example, _ = sequence(self.wordpiece, ids[start:end], None, self.max_length)
             examples.append({**example, "rows": array(rows)})
         return examples
-
-    def at_epoch(self, example: Example, epoch: int) -> Example:
-        """Returns the example itself: it is the same in every epoch."""
-        return example
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch whose target `rows` are places among all tokens, with the number of them in each example."""
@@ -162,9 +156,9 @@ class Embedding:
             return np.split(sums.index_add(-2, owner, vectors).cpu().numpy(), len(sizes), axis=-2)
         return np.split(vectors.cpu().numpy(), sizes.cumsum(0)[:-1].tolist(), axis=-2)
 
-    def decode(self, record: Record, examples: list[Example], outputs: list[NDArray[np.float32]]) -> Record:
+    def decode(self, record: Record, examples: list[Example], answer: list[NDArray[np.float32]]) -> Record:
         """Returns the record with its vectors, and its tokens where the rows are pieces."""
-        vectors = np.concatenate(outputs, axis=-2)
+        vectors = np.concatenate(answer, axis=-2)
         pool = self._pool(record)
         if pool == "mean":
             vectors = vectors.sum(axis=-2, keepdims=True) / sum(len(example["rows"]) for example in examples)

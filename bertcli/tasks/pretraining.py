@@ -17,18 +17,17 @@ from bertcli.metrics import pretraining as metrics
 from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
 from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
-from bertcli.tasks.task import Batch, Example, array, finite, packed, sequence
+from bertcli.tasks.task import Batch, Example, Task, array, finite, packed, sequence
 from bertcli.text.mask import Masker, Masking, MaskRule
 from bertcli.text.wordpiece import WordPiece
 
 OBJECTIVES = {"mlm+nsp": "BertForPreTraining", "mlm": "BertForMaskedLM"}
 
 
-class Pretraining:
+class Pretraining(Task):
     """Finds hidden tokens and tells whether B follows A; under the objective `mlm` it does only the first."""
 
     name = "pretraining"
-    architecture: str | None
 
     def __init__(
         self,
@@ -48,7 +47,6 @@ class Pretraining:
         self.architecture = OBJECTIVES[objective]
         self.pooler = self.has_nsp = objective == "mlm+nsp"
         self._read = self._completed = 0
-        self.cut = 0  # nothing is cut: a sequence that is too long is an error
 
     @cached_property
     def _masking(self) -> Masking:
@@ -233,9 +231,9 @@ class Pretraining:
             for number, (start, end) in enumerate(pairwise(bounds))
         ]
 
-    def decode(self, record: Record, examples: list[Example], outputs: list[dict[str, Any]]) -> Record:
+    def decode(self, record: Record, examples: list[Example], answer: list[dict[str, Any]]) -> Record:
         """Returns the record with the likeliest pieces for each hidden token, and what the losses and NSP say."""
-        (example,), (output,) = examples, outputs
+        (example,), (output,) = examples, answer
         pieces = self.wordpiece.pieces
         prediction = [
             [{"token": pieces[number], "probability": p} for number, p in zip(ids, probabilities, strict=True)]

@@ -1,30 +1,33 @@
 """The protocol of a task: what the engine knows of it.
 
-A record is encoded into examples, each one sequence of ids with its targets, as small arrays of numbers that a spool
-can hold. Examples are collated into a batch of packed tokens; a network makes of a batch losses to train on, or one
-output an example, which are decoded into the record.
+A record is encoded into examples, each one sequence of ids or several, as small arrays of numbers that a spool can
+hold. Examples are collated into a batch of packed tokens; a network makes of a batch losses to learn from, or one
+output an example. The outputs of a record's examples are combined into its answer, and decoded into the record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bertcli.errors import BertcliError
+from bertcli.errors import Diverged
 from bertcli.model.bert import initialize
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
 from bertcli.model.packed import Packed, pack
 from bertcli.records import Record
+from bertcli.text.windows import halves, paired
 from bertcli.text.wordpiece import WordPiece
 
-# One sequence: `ids`, `segment_b` (one number, -1 for none), and whatever the task adds; every array is flat.
+# `ids` of one sequence or more, end to end; `segment_b` of each (-1 for none); where there may be several, their
+# `sizes`; and whatever the task adds. Every array is flat.
 Example = dict[str, NDArray[Any]]
 
 
@@ -34,7 +37,7 @@ class Batch:
 
     packed: Packed
     targets: dict[str, Tensor]
-    counts: dict[str, int]
+    counts: Mapping[str, float]
 
     def to(self, device: torch.device) -> Batch:
         """Returns the same batch on a device."""
@@ -42,48 +45,112 @@ class Batch:
         return replace(self, packed=self.packed.to(device), targets=moved)
 
 
-class Task(Protocol):
+class Task(ABC):
     """One of the paper's tasks."""
 
+    name: str
+    architecture: str | None  # the transformers class that reads the folder, None where there is none
+    pooler: bool  # whether the heads stand on the pooled [CLS]
     wordpiece: WordPiece
     max_length: int  # tokens a sequence, specials included
-    cut: int  # records that were encoded shorter than they are
+    is_cut: bool = False  # whether of a long text the first window alone is read, as by Google's code
+    shortened: int = 0  # records that were encoded shorter than they are
+    units: str = "records"  # what is shortened, to `room` tokens
+    labels: tuple[str, ...] = ()  # of the head's outputs, in the order of their ids
+    problem_type: str | None = None  # transformers' word for what the labels of a text are
+    criteria: tuple[str, ...] = ()  # metrics; by the first one that there is, one run is better than another
+    errors: tuple[str, ...] = ()  # metrics that are better the lower they are
 
     @property
-    def name(self) -> str:
-        """Returns the task's name."""
+    def room(self) -> int:
+        """Returns the most tokens that what is shortened may have."""
+        return self.max_length
 
-    @property
-    def architecture(self) -> str | None:
-        """Returns the transformers class that reads the folder, None where there is none."""
-
-    @property
-    def pooler(self) -> bool:
-        """Returns whether the heads stand on the pooled [CLS]."""
-
+    @abstractmethod
     def encode(self, record: Record) -> list[Example]:
-        """Returns a record's sequences; raises `BadData` naming the field at fault."""
+        """Returns the examples by which a record is answered; raises `BadData` naming the field at fault."""
 
+    def learn(self, record: Record) -> list[Example]:
+        """Returns the examples that a record is to learn from, with their targets; raises `BadData` like `encode`."""
+        return self.encode(record)
+
+    def gold(self, record: Record) -> Any:
+        """Returns the right answer; raises `BadData` where there is none, or an unknown one."""
+        return None
+
+    def parts(self, answer: Any) -> Iterable[str]:
+        """Returns what an answer, or a right one, consists of: one part, unless it is of several words."""
+        return [str(answer)]
+
+    def close(self) -> None:  # noqa: B027  # most tasks have nothing to close
+        """Learn no further labels; raises `BadData` where there is nothing to tell apart."""
+
+    @abstractmethod
     def heads(self, config: Config) -> dict[str, nn.Module]:
         """Returns fresh heads by name."""
 
+    def adapt(self, network: Network, labels: Sequence[str] | None) -> None:  # noqa: B027  # as it is, it fits most
+        """Make heads fit the records: fresh ones, or kept ones whose outputs stand in the order of `labels`."""
+
     def at_epoch(self, example: Example, epoch: int) -> Example:
         """Returns what one epoch sees of an example."""
+        return example
 
+    def padding(self, length: int) -> Example | None:
+        """Returns an example of so many [PAD] from which nothing is learned; None where shapes vary beyond tokens."""
+        return None
+
+    @abstractmethod
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns examples as one batch, on the host."""
 
+    @abstractmethod
     def losses(self, network: Network, batch: Batch) -> dict[str, Tensor]:
         """Returns each loss as a sum, by the names of `batch.counts`."""
 
+    @abstractmethod
     def outputs(self, network: Network, batch: Batch) -> list[Any]:
-        """Returns what `decode` needs of each example, on the host."""
+        """Returns what `combine` needs of each example, on the host."""
 
-    def decode(self, record: Record, examples: list[Example], outputs: list[Any]) -> Record:
+    def combine(self, examples: list[Example], outputs: list[Any]) -> Any:
+        """Returns one answer from those of a record's examples; of several models, the mean of it is the answer."""
+        return outputs
+
+    @abstractmethod
+    def decode(self, record: Record, examples: list[Example], answer: Any) -> Record:
         """Returns the record with its answer added."""
 
+    def calibrate(self, records: list[Record]) -> list[Record]:
+        """Returns answered records, answered anew with whatever of the task is to be fitted to records with truth."""
+        return records
+
+    @abstractmethod
     def score(self, records: Iterable[Record]) -> dict[str, Any]:
         """Returns the task's metrics over answered records that hold the truth."""
+
+    def difference(self, other: Task) -> str:
+        """Returns in what another task cannot answer beside this one, "" where it can."""
+        mine, theirs = (
+            {
+                "tasks": (task.name, task.problem_type),
+                "labels": sorted(task.labels),
+                "vocabularies": (task.wordpiece.pieces, task.wordpiece.casing),
+                "ways of reading": task.options(),
+            }
+            for task in (self, other)
+        )
+        return next((name for name, value in mine.items() if value != theirs[name]), "")
+
+    def options(self) -> dict[str, Any]:
+        """Returns how the task was told to read and weigh records; `--resume` goes on with the same only."""
+        return {"max_length": self.max_length, "cut": self.is_cut}
+
+    def join(self, others: Sequence[Any]) -> None:  # noqa: B027  # most tasks fit nothing that folders hold
+        """Answer with what is the mean of the task's own and other models' fitted values."""
+
+    def notes(self) -> dict[str, Any]:
+        """Returns what `bertcli.json` must hold for the folder to answer as the task does."""
+        return {"cut": True} if self.is_cut else {}
 
 
 def build(task: Task, config: Config, seed: int = 0) -> Network:
@@ -92,6 +159,14 @@ def build(task: Task, config: Config, seed: int = 0) -> Network:
     network = Network(config, task.heads(config), pooler=task.pooler)
     initialize(network, config.initializer_range)
     return network
+
+
+# -- examples -------------------------------------------------------------------------------------------------------
+
+
+def array(values: Iterable[int]) -> NDArray[np.int32]:
+    """Returns numbers as examples hold them."""
+    return np.array(list(values), dtype=np.int32)
 
 
 def sequence(wordpiece: WordPiece, first: list[int], second: list[int] | None, room: int) -> tuple[Example, bool]:
@@ -110,19 +185,87 @@ def sequence(wordpiece: WordPiece, first: list[int], second: list[int] | None, r
     return {"ids": array(ids), "segment_b": array([border])}, len(first) + len(second) > space
 
 
-def finite(numbers: Tensor) -> Tensor:
-    """Returns the numbers; raises `BertcliError` where they are not all finite, as with weights that overflow."""
-    if not bool(numbers.isfinite().all()):
-        raise BertcliError("the model's answer is not a finite number: are its weights whole?")
-    return numbers
+def texts(task: Task, record: Record) -> list[Example]:
+    """Returns the sequences in which a record's `text`, or that and its `text_pair`, is read."""
+    first, pair = task.wordpiece.text_ids(record["text"]), record.get("text_pair")
+    return readings(task, first, None if pair is None else task.wordpiece.text_ids(pair))
 
 
-def array(values: Iterable[int]) -> NDArray[np.int32]:
-    """Returns numbers as examples hold them."""
-    return np.array(list(values), dtype=np.int32)
+def readings(task: Task, first: list[int], second: list[int] | None) -> list[Example]:
+    """Returns the sequences in which a text or two are read: overlapping windows, or one that is cut.
+
+    See `windows.paired` for two texts.
+    """
+    wordpiece, room = task.wordpiece, task.max_length
+    if task.is_cut:
+        example, is_shorter = sequence(wordpiece, first, second, room)
+        task.shortened += is_shorter
+        return [example]
+    if second is None:
+        spans = halves(len(first), room - 2)
+        return [sequence(wordpiece, first[start:end], None, room)[0] for start, end in spans]
+    sides = paired(len(first), len(second), room - 3)
+    return [sequence(wordpiece, first[a:b], second[c:d], room)[0] for (a, b), (c, d) in sides]
+
+
+def joined(examples: Sequence[Example], **others: NDArray[Any]) -> Example:
+    """Returns one example with the sequences of several, and what else is told of it."""
+    whole = {name: np.concatenate([example[name] for example in examples]) for name in ("ids", "segment_b")}
+    return {**whole, "sizes": array(len(example["ids"]) for example in examples), **others}
+
+
+def filler(wordpiece: WordPiece, length: int, **others: NDArray[Any]) -> Example:
+    """Returns an example of one sequence of [PAD]."""
+    return joined([{"ids": array([wordpiece.pad] * length), "segment_b": array([-1])}], **others)
+
+
+# -- tensors --------------------------------------------------------------------------------------------------------
 
 
 def packed(examples: Sequence[Example]) -> Packed:
     """Returns the sequences of some examples end to end."""
-    borders = [int(example["segment_b"][0]) for example in examples]
-    return pack([example["ids"] for example in examples], [None if b < 0 else b for b in borders])
+    sequences: list[NDArray[Any]] = []
+    for example in examples:
+        is_one = len(example["segment_b"]) == 1
+        sequences += [example["ids"]] if is_one else np.split(example["ids"], np.cumsum(example["sizes"])[:-1])
+    borders = np.concatenate([example["segment_b"] for example in examples]).tolist()
+    return pack(sequences, [None if border < 0 else border for border in borders])
+
+
+def owners(examples: Sequence[Example]) -> Tensor:
+    """Returns for each sequence of some examples the index of the one that it is of: (S,)."""
+    counts = torch.tensor([len(example["segment_b"]) for example in examples])
+    return torch.arange(len(counts)).repeat_interleave(counts)
+
+
+def scores(network: Network, batch: Batch) -> Tensor:
+    """Returns what a classifier gives each sequence by its pooled vector: (S, K)."""
+    bert = network.bert
+    pooled = bert.pool(bert(batch.packed), batch.packed)
+    return network.heads["classifier"](pooled).float()  # type: ignore[no-any-return]
+
+
+def highest(each: Tensor, owner: Tensor, rows: int) -> Tensor:
+    """Returns of the scores (S, K) those that are highest among the sequences of each owner: (rows, K)."""
+    lowest = each.new_full((rows, each.shape[1]), -torch.inf)
+    return lowest.scatter_reduce(0, owner[:, None].expand_as(each), each, "amax")
+
+
+def softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns probabilities along the last axis."""
+    odds: NDArray[np.float64] = np.exp(scores - scores.max(-1, keepdims=True))
+    return odds / odds.sum(-1, keepdims=True)  # type: ignore[no-any-return]
+
+
+def finite(numbers: Tensor) -> Tensor:
+    """Returns the numbers; raises `Diverged` where they are not all finite, as with weights that overflow."""
+    if not bool(numbers.isfinite().all()):
+        raise Diverged("the model's answer is not a finite number: are its weights whole?")
+    return numbers
+
+
+def reorder(head: nn.Module, old: Sequence[str], new: Sequence[str]) -> None:
+    """Give a head's rows, which stand in the order of the old labels, that of the new ones."""
+    order = [old.index(label) for label in new]
+    for parameter in head.parameters():
+        parameter.data = parameter.data[order]

@@ -20,12 +20,34 @@ def windows(length: int, room: int, stride: int) -> list[tuple[int, int]]:
     return spans
 
 
+def halves(length: int, room: int) -> list[tuple[int, int]]:
+    """Returns windows that overlap by half; of nothing the one that is empty."""
+    return windows(length, room, max(1, room // 2)) if length else [(0, 0)]
+
+
+def paired(first: int, second: int, room: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Returns windows over two texts of those lengths, to be read side by side in `room` tokens, so that all is read.
+
+    A text that fits into half of the room is whole in every window; of two longer ones each is read in halves of the
+    room, from its beginning to its end at the pace of the one with more windows. Windows overlap by half.
+    """
+    if first + second <= room:
+        return [((0, first), (0, second))]
+    rest = min(second, max(room - first, room // 2))
+    sides = [halves(length, size) for length, size in ((first, room - rest), (second, rest))]
+    count = max(map(len, sides))
+    own, other = ([side[number * len(side) // count] for number in range(count)] for side in sides)
+    return list(zip(own, other, strict=True))
+
+
 def best_window(windows: list[tuple[int, int]], length: int) -> list[int]:
     """Returns for each of `length` tokens the index of the window in which it has the most context.
 
     Context is the shorter side's, and a hundredth of the window's length decides between equals (Google's
     `_check_is_max_context`); of windows that are still equal the first is taken.
     """
+    if len(windows) == 1:
+        return [0] * length
     best, scores = [0] * length, [-1] * length
     for index, (start, end) in enumerate(windows):
         for token in range(start, end):

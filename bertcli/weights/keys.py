@@ -22,7 +22,8 @@ MODULES = {
     "heads.mlm.norm": "cls.predictions.transform.LayerNorm",
     "heads.mlm": "cls.predictions",
     "heads.nsp": "cls.seq_relationship",
-    "heads.classification.output": "classifier",
+    "heads.classifier.output": "classifier",
+    "heads.span": "qa_outputs",
 }
 STACKED = {  # one product with us, three with them
     "bert.layers.N.qkv": tuple(f"bert.encoder.layer.N.attention.self.{part}" for part in ("query", "key", "value")),

@@ -31,7 +31,6 @@ class ModelFolder:
     path: Path
     config: Config
     architecture: str | None
-    problem_type: str | None
     wordpiece: WordPiece
     casing_from: str
     max_length: int  # tokens a sequence, specials included
@@ -62,7 +61,6 @@ def open_folder(path: Path) -> ModelFolder:
         path,
         config,
         architecture(values, str(path / "config.json")),
-        values.get("problem_type"),
         wordpiece,
         casing_from,
         max_length,

@@ -30,14 +30,20 @@ def numbered(count: int) -> Iterator[Example]:
     return (example(number) for number in range(count))
 
 
+def filled(spool: Spool, count: int) -> Spool:
+    """Returns a spool that holds all the examples before anything is drawn."""
+    for one in numbered(count):
+        spool.append(one)
+    return spool
+
+
 def steps(
     count: int, batch: int, taken: int, *, buffer: int = 8, seed: int = 3, skip: int = 0, whole: bool = False
 ) -> list[list[tuple[int, int]]]:
-    """Returns the (epoch, number) of the examples of some steps."""
+    """Returns the (epoch, number) of the examples of some steps; `whole` has them all on the spool before."""
     with tempfile.TemporaryDirectory() as folder, patch.object(module, "SHUFFLE_BUFFER", buffer):
-        feed = Feed(numbered(count), Spool(Path(folder) / "spool"), seed)
-        if whole:
-            assert feed.read_all() == count
+        spool = Spool(Path(folder) / "spool")
+        feed = Feed(iter(()), filled(spool, count), seed) if whole else Feed(numbered(count), spool, seed)
         return [
             [(epoch, int(one["number"][0])) for epoch, one in step] for step in islice(feed.steps(batch, skip), taken)
         ]
@@ -69,6 +75,14 @@ def test_the_order_hangs_on_the_seed_alone() -> None:
 
 def test_nothing_in_is_nothing_out() -> None:
     assert steps(0, 4, 4) == []
+
+
+def test_runs_that_share_a_spool_have_the_orders_that_they_have_alone(tmp_path: Path) -> None:
+    spool = filled(Spool(tmp_path), 50)
+    runs = [Feed(iter(()), spool, seed).steps(7) for seed in (3, 4, 3)]
+    taken = [list(islice(run, 20)) for run in runs]
+    seen = [[[(epoch, int(one["number"][0])) for epoch, one in step] for step in run] for run in taken]
+    assert seen == [steps(50, 7, 20, buffer=module.SHUFFLE_BUFFER, seed=seed) for seed in (3, 4, 3)]
 
 
 def test_the_first_epoch_begins_before_the_input_ends(tmp_path: Path) -> None:
@@ -114,8 +128,7 @@ def test_a_spool_leaves_no_trace_and_two_do_not_meet(tmp_path: Path) -> None:
 @given(st.integers(1, 40), st.integers(1, 50), st.sampled_from([0.5, 1, 2, 3]))
 def test_with_epochs_each_example_comes_as_often_as_they_say(count: int, batch: int, epochs: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        feed = Feed(iter(example(number) for number in range(count)), Spool(Path(folder)), seed=3)
-        feed.read_all()
+        feed = Feed(iter(()), filled(Spool(Path(folder)), count), seed=3)
         steps = list(feed.steps(batch, epochs=epochs))
     assert len(steps) == math.ceil(math.ceil(count * epochs) / batch)
     seen = Counter(int(one["number"][0]) for step in steps for _, one in step)

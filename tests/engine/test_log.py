@@ -10,7 +10,7 @@ import torch
 
 from bertcli.engine import log as module
 from bertcli.engine.log import Log
-from bertcli.errors import BertcliError
+from bertcli.errors import Diverged
 
 
 def rows(path: Path) -> list[dict[str, float]]:
@@ -54,12 +54,21 @@ def test_a_new_log_replaces_an_old_one_and_a_resumed_one_goes_on(tmp_path: Path)
     assert [row["step"] for row in rows(tmp_path / "lost.jsonl")] == [4]
 
 
+def test_a_log_has_a_room_of_its_own_among_those_of_other_runs(tmp_path: Path) -> None:
+    for number in (1, 2):
+        log = Log(tmp_path / "runs" / f"{number}.jsonl")
+        assert not (tmp_path / "runs" / f"{number}.jsonl").exists()  # a run that takes no step leaves none
+        add(log, *range(1, 3 + number))
+        log.drain(now=True)
+    assert [len(rows(tmp_path / "runs" / f"{number}.jsonl")) for number in (1, 2)] == [3, 4]
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path, value: float) -> None:
     log = Log(tmp_path / "log.jsonl")
     add(log, 1)
     log.add(2, {"mlm_loss": torch.tensor(value), "nsp_loss": torch.tensor(0.5)}, 1e-4, 9)
-    with pytest.raises(BertcliError, match="at step 2; try a lower --lr"):
+    with pytest.raises(Diverged, match="at step 2; try a lower --lr"):
         log.drain(now=True)
     (row,) = (tmp_path / "log.jsonl").read_text().splitlines()  # NaN would be null there
     assert '"step":1,' in row

@@ -70,7 +70,7 @@ def trained(network: nn.Module, gradients: list[list[torch.Tensor]], **options: 
         for parameter, gradient in zip(network.parameters(), own, strict=True):
             parameter.grad = gradient.clone()
         taken.append(optimizer.step(step))
-        assert all(parameter.grad is None for parameter in network.parameters())
+        assert not any(parameter.grad.any() for parameter in network.parameters() if parameter.grad is not None)
     return taken
 
 

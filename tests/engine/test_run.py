@@ -17,6 +17,7 @@ from typing import Any
 
 import models
 import pytest
+import toys
 import warm
 from program import Result
 
@@ -112,6 +113,23 @@ def test_one_seed_is_one_model(bertcli: Callable[..., Result], tmp_path: Path) -
         files.append((tmp_path / out / "model.safetensors").read_bytes())
     assert files[0] == files[1]
     assert files[0] != files[2]
+
+
+@pytest.mark.parametrize("task", toys.TASKS)
+def test_one_seed_is_one_model_of_each_task(bertcli: Callable[..., Result], tmp_path: Path, task: str) -> None:
+    """Scoring a dev set on the way changes nothing."""
+    start = toys.start(tmp_path / "start")
+    (tmp_path / "train.jsonl").write_bytes(models.lines(toys.records(task, 48)))
+    (tmp_path / "dev.jsonl").write_bytes(models.lines(toys.records(task, 12, seed=1)))
+    line = ["finetune", task, "train.jsonl", "-m", start, "--device", "cpu", "--lr", 1e-3, "--batch-size", 8]
+    made = {}
+    for out, others in {"a": [], "b": ["--quiet"], "c": ["--dev", "dev.jsonl"], "d": ["--seed", 1]}.items():
+        result = bertcli(*line, "-o", out, "--epochs", 1.5, *others)
+        assert result.status == 0, result.err
+        made[out] = (figures(tmp_path / out), (tmp_path / out / "model.safetensors").read_bytes())
+    assert len(made["a"][0]) == 9
+    assert made["a"] == made["b"] == made["c"]
+    assert made["d"][1] != made["a"][1]
 
 
 def test_a_model_is_not_overwritten_and_a_finished_one_not_resumed(

@@ -114,9 +114,8 @@ def test_classification_has_the_losses_of_a_plain_loop(tmp_path: Path, labels: i
         {"text": models.text(rng, rng.randint(1, 30)), "label": f"LABEL_{number % labels}"}
         for number in range(STEPS * BATCH)
     ]
-    task = Classification(WORDPIECE, 64)
-    examples = [task.encode(record)[0] for record in records]
-    task.close()
+    task = Classification(WORDPIECE, 64, cut=True)
+    examples = models.learned(task, records)
     ours = trainer(task, opened(models.save(model, tmp_path / "model"), task))
     inputs = []
     for batch, own in zip(cut(records), cut(examples), strict=True):

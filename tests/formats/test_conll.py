@@ -231,7 +231,7 @@ def test_documents_of_several_files_stay_apart() -> None:
         ({"text": "a"}, "'words': found nothing, expected a list of strings"),
         (
             {"words": ["a", "b"], "labels": ["O", "O"], "sentences": [0, 2]},
-            "'sentences': found a list, expected the rising indices of each sentence's first word",
+            "'sentences': found '[0, 2]', expected the rising indices of each sentence's first word",
         ),
     ],
 )

@@ -244,8 +244,8 @@ def test_odds_are_the_lead_of_no_answer() -> None:
 def test_an_id_that_comes_twice_or_lacks(write: Callable[..., Any]) -> None:
     good = answered("a", "", ("cat", 2.0), null_score=3.0, score=2.0)
     for bad, said in (
-        (good, "found 'a', expected an id that no other record has"),
-        ({**good, "id": None}, "found nothing, expected a question's id"),
+        (good, "found 'a', expected a question's id, which no other record has"),
+        ({**good, "id": None}, "found nothing, expected a question's id, which no other record has"),
     ):
         with pytest.raises(BadData, match=f"^field 'id': {said}$"):
             list(write([good, bad]))
@@ -265,7 +265,7 @@ def test_an_id_that_comes_twice_or_lacks(write: Callable[..., Any]) -> None:
         (
             squad.write_nbest,
             {"details": {"nbest": [{"text": "a"}]}},
-            "'details.nbest': an answer without text or score",
+            "'details.nbest.score': found nothing, expected a number, as predict makes it",
         ),
         (squad.write_odds, {"details": {"score": 1}}, "'details.null_score': found nothing, expected a number"),
         (squad.write_odds, {"details": []}, "'details.null_score': found nothing, expected a number"),

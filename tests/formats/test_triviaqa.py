@@ -71,7 +71,7 @@ def test_a_record_is_a_question_and_a_page_that_answers_it(evidence: Path) -> No
             "answers": [{"text": "brush", "start": 36}],
         },
     ]
-    assert notes == ["in: 2 of 4 pages hold an answer in their first 400 words"]
+    assert notes == ["in: 2 of 4 pages kept, the others without an answer in their first 400 words"]
 
 
 def test_offsets_are_those_of_the_text_as_it_is_written(evidence: Path) -> None:

@@ -168,11 +168,10 @@ def test_nothing_to_count() -> None:
     ("bad", "said"),
     [
         ({"prediction": ["O"]}, "'prediction': found 1, expected 2 labels, one a word"),
-        ({"sentences": [1]}, "'sentences': found a list, expected the rising indices of each sentence's first word"),
-        ({"sentences": [0, 3]}, "'sentences': found a list, expected the rising indices"),
-        ({"sentences": [0, 2, 1]}, "'sentences': found a list, expected the rising indices"),
-        ({"sentences": ["0"]}, "'sentences': found a list, expected the rising indices"),
-        ({"sentences": 0}, "'sentences': found 0, expected the rising indices"),
+        ({"sentences": [1]}, "'sentences': found '[1]', expected the rising indices of each sentence's first word"),
+        ({"sentences": [0, 3]}, "'sentences': found '[0, 3]', expected the rising indices"),
+        ({"sentences": [0, 2, 1]}, "'sentences': found '[0, 2, 1]', expected the rising indices"),
+        ({"sentences": [0, 0]}, "'sentences': found '[0, 0]', expected the rising indices"),
     ],
 )
 def test_what_does_not_fit_is_named(bad: dict[str, Any], said: str) -> None:

@@ -13,7 +13,7 @@ from bertcli.model.config import from_json
 from bertcli.model.heads import Network
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import Pretraining
-from bertcli.tasks.task import Batch, build
+from bertcli.tasks.task import Batch, build, scores
 from bertcli.weights.safetensors import load, open_folder
 
 LENGTHS = [7, 1, 33, 16, 2, 17, 48, 16, 32, 5]
@@ -114,7 +114,7 @@ def test_classification_logits(tmp_path: Path, labels: int, shape: dict[str, Any
     network = build(task, folder.config)
     assert load(folder.path, network) == []
     ids, borders = models.sequences(LENGTHS)
-    logits = task.logits(network.eval(), Batch(models.packed(ids, borders), {}, {}))
+    logits = scores(network.eval(), Batch(models.packed(ids, borders), {}, {}))
     for ours, sequence, border in zip(logits, ids, borders, strict=True):
         close(ours, model(**models.alone(sequence, border)).logits[0])
 

@@ -48,7 +48,7 @@ def embedded(path: Path, records: list[dict[str, Any]], layers: str = "last", **
     chosen = parse_layers(layers, folder.config.num_hidden_layers)
     task = Embedding(folder.wordpiece, length, chosen, **options)
     encoded = [(record, task.encode(record)) for record in records]
-    return list(predict(network_of(path), task, encoded, choose("cpu", max_tokens=max_tokens)))
+    return list(predict([network_of(path)], task, encoded, choose("cpu", max_tokens=max_tokens)))
 
 
 def array(vectors: Any) -> Any:

@@ -14,14 +14,10 @@ import pytest
 import torch
 from program import Result
 
-from bertcli.engine.device import choose
-from bertcli.engine.predict import predict
 from bertcli.errors import BadData
-from bertcli.tasks import of_folder
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import build
 from bertcli.text.mask import Masking, MaskRule
-from bertcli.weights.safetensors import load, open_folder
 
 WORDPIECE = models.wordpiece()
 PAIRS = models.pairs(20)
@@ -144,13 +140,8 @@ def model(tmp_path: Path) -> Path:
     return models.save(models.theirs("BertForPreTraining"), tmp_path / "model")
 
 
-def answers(path: Path, records: list[dict[str, Any]], max_tokens: int = 4096, top_k: int = 3) -> list[dict[str, Any]]:
-    folder = open_folder(path)
-    task = of_folder(folder, 64, top_k)
-    network = build(task, folder.config)
-    load(path, network)
-    encoded = [(record, task.encode(record)) for record in records]
-    return list(predict(network, task, encoded, choose("cpu", max_tokens=max_tokens)))
+def answers(path: Path, records: list[dict[str, Any]], top_k: int = 3) -> list[dict[str, Any]]:
+    return models.answers(path, records, max_length=64, top_k=top_k)
 
 
 @torch.no_grad()

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from bertcli.errors import BadData, BertcliError, NoInput, UsageError
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
-from bertcli.tasks.task import Batch, build
+from bertcli.tasks.task import Batch, build, scores
 from bertcli.weights.safetensors import FILE, INDEX, load, open_folder, save_folder
 
 IDS, BORDERS = models.sequences([7, 20, 3, 64])
@@ -60,7 +60,7 @@ def test_transformers_reads_a_classifier_to_the_same_logits(tmp_path: Path, labe
     save_folder(tmp_path, network, task.architecture, task.wordpiece, 64, {})
     model = reopened(tmp_path, "BertForSequenceClassification")
     assert model.config.id2label == dict(enumerate(labels))
-    logits = task.logits(network, Batch(models.packed(IDS, BORDERS), {}, {}))
+    logits = scores(network, Batch(models.packed(IDS, BORDERS), {}, {}))
     for ours, ids, border in zip(logits, IDS, BORDERS, strict=True):
         torch.testing.assert_close(ours, model(**models.alone(ids, border)).logits[0], atol=1e-5, rtol=0)
 
@@ -163,8 +163,8 @@ def test_an_untied_decoder_is_refused_where_it_would_be_used(tmp_path: Path) -> 
         load(path, network)
     task = Classification(models.wordpiece(), 64, "ab")
     assert load(path, build(task, models.config(labels=("a", "b"))), new_head=True) == [
-        "heads.classification.output.weight",
-        "heads.classification.output.bias",
+        "heads.classifier.output.weight",
+        "heads.classifier.output.bias",
     ]
 
 
@@ -266,7 +266,7 @@ import resource, signal, models
 from pathlib import Path
 from bertcli.errors import IOFailed
 from bertcli.tasks.pretraining import Pretraining
-from bertcli.tasks.task import build
+from bertcli.tasks.task import build, scores
 from bertcli.weights.safetensors import save
 network = build(Pretraining(models.wordpiece(), 64), models.config(), seed=8)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -1,0 +1,74 @@
+"""Forward and backward passes of small batches on a GPU, recorded once a shape and replayed.
+
+A fine-tuning step of a small model is some thousand kernels of microseconds each, and issuing them takes several times
+as long as running them. A CUDA graph issues all at once; it wants the same shapes each time, so a batch is filled up to
+one of few sizes, with a sequence of [PAD] from which nothing is learned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+
+import torch
+from torch import Tensor
+
+from bertcli.tasks.task import Batch, Example, Task
+
+SMALLEST = 64  # tokens by which sizes differ at least
+MOST = 64  # graphs; shapes beyond them are issued one kernel at a time
+
+Pass = Callable[[Batch, Tensor], Tensor]
+
+
+def filled(task: Task, examples: Sequence[Example]) -> Batch:
+    """Returns a batch of a task that has padding, filled up to a size that comes back.
+
+    Sizes are an eighth apart, or a sequence, so that at most that much is padding.
+    """
+    tokens = sum(len(example["ids"]) for example in examples)
+    # The padding is a sequence like others, so that it has no more positions than they may have.
+    unit = min(max(SMALLEST, 1 << max(0, tokens.bit_length() - 4)), task.max_length)
+    padding = task.padding(unit - tokens % unit)
+    assert padding is not None
+    batch = task.collate([*examples, padding])
+    return replace(batch, packed=replace(batch.packed, longest=task.max_length))
+
+
+class Graphs:
+    """Recordings of a pass over a batch; what the pass fills, such as gradients, must stay in its place."""
+
+    def __init__(self) -> None:
+        """Record nothing yet."""
+        self._seen: Counter[tuple[object, ...]] = Counter()
+        self._graphs: dict[tuple[object, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def run(self, own: Pass, batch: Batch, scale: Tensor) -> Tensor:
+        """Returns what a pass makes of a batch on the host, from its recording once its shape has come twice."""
+        tensors = [*_tensors(batch), scale]
+        shape = (batch.packed.longest, *(tensor.shape for tensor in tensors))
+        self._seen[shape] += 1
+        if shape not in self._graphs:
+            device = torch.device("cuda", torch.cuda.current_device())
+            if self._seen[shape] == 1 or len(self._graphs) == MOST:
+                return own(batch.to(device), scale.to(device))
+            self._record(shape, own, batch.to(device), scale.to(device))
+        graph, inputs, output = self._graphs[shape]
+        for place, tensor in zip(inputs, tensors, strict=True):
+            place.copy_(tensor, non_blocking=True)
+        graph.replay()
+        return output.clone()  # its memory is the next graph's too
+
+    def _record(self, shape: tuple[object, ...], own: Pass, batch: Batch, scale: Tensor) -> None:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool, stream=torch.cuda.current_stream()):
+            output = own(batch, scale)
+        self._graphs[shape] = graph, [*_tensors(batch), scale], output
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    """Returns all that a pass reads of a batch."""
+    values = [getattr(batch.packed, field.name) for field in fields(batch.packed)]
+    return [*(value for value in values if isinstance(value, Tensor)), *batch.targets.values()]

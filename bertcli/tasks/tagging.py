@@ -1,0 +1,162 @@
+"""A label for each word, as in CoNLL-2003 (section 5.3): a word's first piece carries its label.
+
+Words beyond one window are read in windows that overlap by half, each where it has the most context; so a document
+as one record gives every word the maximal context that the model can hold.
+
+Shapes: T tokens, K labels, W words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcli.errors import BadData, many
+from bertcli.metrics import tagging as metrics
+from bertcli.model.config import Config
+from bertcli.model.heads import Classifier, Network
+from bertcli.records import Record, Sentence, checker
+from bertcli.records import Tagging as Schema
+from bertcli.schemes import borders
+from bertcli.tasks.labels import NONE, Labels
+from bertcli.tasks.task import Batch, Example, Task, array, finite, packed, reorder, sequence, softmax
+from bertcli.text.windows import best_window, halves
+from bertcli.text.wordpiece import WordPiece
+
+
+class Tagging(Task):
+    """Labels words: with the labels of a model, or with those gathered from the records that it learns."""
+
+    name = "tagging"
+    architecture = "BertForTokenClassification"
+    pooler = False
+    criteria = ("f1", "accuracy")  # labels that spell no entities have no F1
+
+    def __init__(self, wordpiece: WordPiece, max_length: int, labels: Sequence[str] = ()) -> None:
+        """Take the labels in the order of their ids; without any, what is learned gives them, until `close`."""
+        self.wordpiece, self.max_length, self.labels = wordpiece, max_length, tuple(labels)
+        self._known = Labels(labels)
+
+    # -- encode
+
+    def encode(self, record: Record) -> list[Example]:
+        """Returns a sequence for each window, with the places of its own words' first pieces: `rows`."""
+        checker(Sentence)(record)
+        borders(record.get("sentences"), len(record["words"]))
+        pieces = self.wordpiece.encode_words(record["words"])
+        ids = list(chain.from_iterable(pieces))
+        firsts = np.array([0, *accumulate(map(len, pieces))][: len(pieces)], dtype=np.int64)
+        spans = halves(len(ids), self.max_length - 2) if ids else []
+        owner = np.array(best_window(spans, len(ids)))
+        examples = []
+        for number, (start, end) in enumerate(spans):
+            rows = firsts[owner[firsts] == number] - start + 1
+            example, _ = sequence(self.wordpiece, ids[start:end], None, self.max_length)
+            examples.append({**example, "rows": array(rows)})
+        return examples
+
+    def learn(self, record: Record) -> list[Example]:
+        """Returns the windows with a label's number for each token, in the order of sight."""
+        windows, gold = self.encode(record), self.gold(record)
+        labels = [self._known.number(label, "labels") for label in gold]
+        begin, examples = 0, []
+        for window in windows:
+            rows = window["rows"]
+            own = np.full(len(window["ids"]), NONE, np.int32)
+            own[rows] = labels[begin : begin + len(rows)]
+            begin += len(rows)
+            examples.append({"ids": window["ids"], "segment_b": window["segment_b"], "labels": own})
+        return examples
+
+    def gold(self, record: Record) -> list[str]:
+        """Returns the labels of a record."""
+        checker(Schema)(record)
+        labels: list[str] | None = record.get("labels")
+        if labels is None or len(labels) != len(record["words"]):
+            found = None if labels is None else len(labels)
+            raise BadData(field="labels", found=found, expected=f"{many(len(record['words']), 'label')}, one a word")
+        for label in labels:
+            self._known.number(label, "labels")
+        return labels
+
+    def parts(self, answer: list[str]) -> list[str]:
+        """Returns the labels."""
+        return answer
+
+    def close(self) -> None:
+        """Make the labels seen so far, sorted, the labels; raises `BadData` where there is no choice between them."""
+        self.labels = self._known.close()
+        if len(self.labels) < 2:
+            raise BadData(f"every word has the label {self.labels[0]!r}: there is nothing to tell apart")
+
+    def __str__(self) -> str:
+        """Returns what there is to choose from."""
+        return f"labels {', '.join(self.labels)}"
+
+    def padding(self, length: int) -> Example:
+        """Returns an example without a label."""
+        labels = np.full(length, NONE, np.int32)
+        return {"ids": array([self.wordpiece.pad] * length), "segment_b": array([-1]), "labels": labels}
+
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Returns a batch; where they are known with the ids of all tokens' `labels`: (T,)."""
+        if "labels" not in examples[0]:
+            return Batch(packed(examples), {}, {})
+        labels = torch.from_numpy(self._known.ids[np.concatenate([example["labels"] for example in examples])])
+        return Batch(packed(examples), {"labels": labels}, {"loss": float((labels != NONE).sum())})
+
+    # -- head
+
+    def heads(self, config: Config) -> dict[str, nn.Module]:
+        """Returns one product over each token's vector."""
+        return {"classifier": Classifier(config, len(self.labels))}
+
+    def adapt(self, network: Network, labels: Sequence[str] | None) -> None:
+        """Give the rows of a head that was kept the order of the task's labels."""
+        if labels is not None:
+            reorder(network.heads["classifier"], labels, self.labels)
+
+    def logits(self, network: Network, batch: Batch) -> Tensor:
+        """Returns a score for each label of each token: (T, K)."""
+        scores: Tensor = network.heads["classifier"](network.bert(batch.packed))
+        return scores.float()
+
+    # -- loss
+
+    def losses(self, network: Network, batch: Batch) -> dict[str, Tensor]:
+        """Returns the cross-entropy, summed over the words."""
+        labels = batch.targets["labels"]
+        loss = functional.cross_entropy(self.logits(network, batch), labels, ignore_index=NONE, reduction="sum")
+        return {"loss": loss}
+
+    # -- decode
+
+    def outputs(self, network: Network, batch: Batch) -> list[NDArray[np.float32]]:
+        """Returns each sequence's scores: (its tokens, K)."""
+        scores = finite(self.logits(network, batch)).cpu().numpy()
+        return np.split(scores, np.cumsum(batch.packed.lengths)[:-1])
+
+    def combine(self, examples: list[Example], outputs: list[NDArray[np.float32]]) -> NDArray[np.float64]:
+        """Returns the probabilities of each word's labels, from the window that answers for it: (W, K)."""
+        rows = [own[example["rows"]] for example, own in zip(examples, outputs, strict=True)]
+        return softmax(np.concatenate([np.zeros((0, len(self.labels))), *rows]).astype(np.float64))
+
+    def decode(self, record: Record, examples: list[Example], answer: NDArray[np.float64]) -> Record:
+        """Returns the record with the likeliest label of each word, and its probability."""
+        best = answer.argmax(-1).tolist()
+        return {
+            **record,
+            "prediction": [self.labels[number] for number in best],
+            "details": {"probabilities": answer.max(-1).tolist()},
+        }
+
+    def score(self, records: Iterable[Record]) -> dict[str, Any]:
+        """Returns precision, recall and F1 of entities."""
+        return metrics.score(records)

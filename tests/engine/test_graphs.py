@@ -1,0 +1,185 @@
+"""Batches that are filled up, and passes that are recorded: what is learned stays what it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import models
+import pytest
+import torch
+import toys
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from bertcli import tasks
+from bertcli.engine import graphs as module
+from bertcli.engine.device import choose
+from bertcli.engine.graphs import MOST, SMALLEST, Graphs, filled
+from bertcli.engine.optim import Optimizer, Schedule
+from bertcli.engine.train import Trainer
+from bertcli.model.heads import Network
+from bertcli.tasks.pretraining import Pretraining
+from bertcli.tasks.tagging import Tagging
+from bertcli.tasks.task import Batch, Example, Task, build
+
+WORDPIECE = models.wordpiece()
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs are recorded on a GPU alone")
+
+
+def learned(name: str, count: int = 12, seed: int = 0) -> tuple[Task, list[Example]]:
+    task = tasks.new(name, WORDPIECE, 64)
+    return task, models.learned(task, toys.records(name, count, seed))
+
+
+def network_of(task: Task, device: str = "cpu", dropout: float = 0.0) -> Network:
+    config = models.config(initializer_range=0.2, labels=task.labels).with_dropout(dropout)
+    return build(task, config).train().to(device)
+
+
+# -- sizes ----------------------------------------------------------------------------------------------------------
+
+
+def size(tokens: int, longest: int) -> int:
+    """Returns the tokens of a batch that was filled up, of a task whose sequences are no longer than so many."""
+    task = Tagging(WORDPIECE, longest, ["a", "b"])
+    lengths = [longest] * (tokens // longest) + ([tokens % longest] if tokens % longest else [])
+    batch = filled(task, [task.padding(length) for length in lengths])
+    assert max(batch.packed.lengths) <= batch.packed.longest == longest
+    return len(batch.packed.ids)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 20_000), st.sampled_from([64, 100, 128, 384, 512]))
+def test_sizes_are_an_eighth_apart_or_a_sequence(tokens: int, longest: int) -> None:
+    unit = SMALLEST
+    while 16 * unit <= tokens:
+        unit *= 2
+    assert size(tokens, longest) % min(unit, longest) == 0
+    assert tokens < size(tokens, longest) <= tokens + min(max(SMALLEST, tokens / 8), longest)
+
+
+@pytest.mark.parametrize("longest", [64, 128, 384, 512])
+def test_sizes_are_few(longest: int) -> None:
+    """So few that each can be recorded, of 32 sequences in a step."""
+    sizes = {size(tokens, longest) for tokens in range(1, 32 * longest, 31)}
+    assert len(sizes) < MOST
+    assert min(sizes) == SMALLEST
+
+
+@pytest.mark.parametrize("name", toys.TASKS)
+def test_padding_comes_last_and_is_a_sequence_of_its_own(name: str) -> None:
+    task, examples = learned(name)
+    plain, batch = task.collate(examples), filled(task, examples)
+    assert batch.packed.lengths[:-1] == plain.packed.lengths
+    size = len(plain.packed.ids)
+    assert torch.equal(batch.packed.ids[:size], plain.packed.ids)
+    assert batch.packed.ids[size:].unique().tolist() == [WORDPIECE.pad]
+
+
+@pytest.mark.parametrize("name", toys.TASKS)
+def test_nothing_is_learned_from_padding(name: str) -> None:
+    task, examples = learned(name)
+    plain, batch = task.collate(examples), filled(task, examples)
+    assert batch.counts == plain.counts
+    seen = []
+    for each in (plain, batch):
+        network = network_of(task)
+        loss = task.losses(network, each)["loss"]
+        loss.backward()  # type: ignore[no-untyped-call]
+        seen.append({"loss": loss, **gradients(network)})
+    assert float(seen[0]["loss"].detach()) > 0
+    for name, tensor in seen[0].items():
+        torch.testing.assert_close(seen[1][name], tensor, atol=1e-5, rtol=1e-4)
+
+
+def gradients(network: nn.Module) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+
+
+def test_shapes_of_pretraining_vary_otherwise() -> None:
+    """Each batch has another number of hidden tokens."""
+    assert Pretraining(WORDPIECE, 64).padding(64) is None
+
+
+# -- recordings -----------------------------------------------------------------------------------------------------
+
+
+class Kept(Optimizer):
+    """An optimizer that keeps the gradients of its last step."""
+
+    gradients: list[Tensor]
+
+    def step(self, number: int) -> float:
+        self.gradients = [p.grad.clone() for p in self._parameters if p.grad is not None]
+        return super().step(number)
+
+
+def trainer(task: Task, *, is_recorded: bool, dropout: float = 0.0) -> Any:
+    """Returns a trainer whose weights stay what they are."""
+    network = network_of(task, "cuda", dropout)
+    made: Any = Trainer(network, task, Kept(network, Schedule(0.0, 100, 0)), choose("cuda", "bf16"))
+    assert made._graphs
+    if not is_recorded:
+        made._graphs = made._stream = None
+    return made
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", toys.TASKS)
+def test_a_recorded_pass_is_the_unrecorded_one(name: str) -> None:
+    """Before it is recorded, when it is, and on other examples of the same shape."""
+    task, examples = learned(name, 200)
+    batches = [examples[start : start + 8] for start in range(0, len(examples) - 8, 8)] * 2
+    recorded, plain = trainer(task, is_recorded=True), trainer(task, is_recorded=False)
+    for step, batch in enumerate(batches, 1):
+        theirs, _, tokens = plain.step(step, [(0, example) for example in batch])
+        ours, _, same = recorded.step(step, [(0, example) for example in batch])
+        assert same == tokens
+        torch.testing.assert_close(ours["loss"], theirs["loss"], atol=1e-2, rtol=1e-2)
+        whole = torch.stack([gradient.norm() for gradient in plain.optimizer.gradients]).norm()
+        for one, other in zip(recorded.optimizer.gradients, plain.optimizer.gradients, strict=True):
+            assert (one - other).norm() < 0.05 * other.norm() + 0.01 * whole
+    assert sum(count - 1 for count in recorded._graphs._seen.values()) >= len(batches) / 2  # passes that were replayed
+
+
+@needs_gpu
+def test_a_shape_is_recorded_when_it_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, examples = learned("classification", 64)
+    loop = trainer(task, is_recorded=True)
+
+    def take(count: int) -> int:
+        loop.step(1, [(0, example) for example in examples[:count]])
+        return len(loop._graphs._graphs)
+
+    assert [take(4), take(4), take(4)] == [0, 1, 1]
+    assert [take(9), take(16)] == [1, 1]
+    assert [take(16), take(9)] == [2, 3]
+    monkeypatch.setattr(module, "MOST", 3)
+    assert [take(30), take(30), take(30), take(9)] == [3, 3, 3, 3]
+
+
+@needs_gpu
+def test_dropout_is_drawn_anew_by_each_replay() -> None:
+    task, examples = learned("classification", 16)
+    loop = trainer(task, is_recorded=True, dropout=0.5)
+    losses = [float(loop.step(1, [(0, example) for example in examples])[0]["loss"]) for _ in range(8)]
+    assert len(set(losses[3:])) == 5
+
+
+@needs_gpu
+def test_what_a_recording_gives_is_not_overwritten_by_the_next() -> None:
+    """All recordings share their memory."""
+    device, graphs, scale = choose("cuda", "bf16"), Graphs(), torch.ones(1)
+    task = Tagging(WORDPIECE, 64, ["a", "b"])
+    batches = [task.collate([task.padding(64)] * count) for count in (1, 2)]
+
+    def own(batch: Batch, scale: Tensor) -> Tensor:
+        return (torch.ones_like(batch.packed.ids).sum() * scale)[0]
+
+    with torch.cuda.stream(torch.cuda.Stream(device.device)):  # type: ignore[no-untyped-call]
+        for _ in range(3):
+            found = [graphs.run(own, batch, number * scale) for number, batch in enumerate(batches, 1)]
+        assert [float(each) for each in found] == [64.0, 256.0]
+        assert len(graphs._graphs) == 2
