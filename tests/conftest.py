@@ -67,3 +67,8 @@ def shared() -> Path:
     if not data.is_dir():
         pytest.skip(f"no real data: {data} is not there")
     return data
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run whole pipelines first: they take longest, and at the end one core would wait for the other."""
+    items.sort(key=lambda item: "pipelines" not in item.path.parts)
