@@ -92,6 +92,7 @@ _bertcli() {
         finetune:--early-stop) compopt +o default ;;
         finetune:--metric) words="" ;;
         finetune:--class-weights) words="" ;;
+        finetune:--positive) words="" ;;
         finetune:--stride) compopt +o default ;;
         finetune:--max-question) compopt +o default ;;
         finetune:--max-answer) compopt +o default ;;
@@ -110,7 +111,7 @@ _bertcli() {
         finetune:--device) words="" ;;
         finetune:--precision) words="auto fp32 bf16" ;;
         finetune:--max-tokens) compopt +o default ;;
-        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens -h --help" argument="classification regression tagging span choice" ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens -h --help" argument="classification regression tagging span choice" ;;
         predict:--on-error) words="stop skip" ;;
         predict:-m | predict:--model) words="" ;;
         predict:--max-length) compopt +o default ;;

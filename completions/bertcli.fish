@@ -137,9 +137,10 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l on-error -d 'Wh
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s m -l model -d 'The model folder' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dev -d 'Records to score the model on, after each epoch' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l restarts -d 'Runs of each cell of the grid, from seeds that follow each other: other shuffles, other heads' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l early-stop -d 'End a run after so many epochs without a better dev score, and keep its best epoch' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l early-stop -d 'End a run after so many epochs without a better dev score, and keep its best epoch; 0: never' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l metric -d 'The dev score that is to be best' -r
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l class-weights -d 'How much records of each label count: balanced, or such as no=1,yes=3.5' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l class-weights -d 'Of classification: how much records of each label count, balanced or such as no=1,yes=3.5' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l positive -d 'Of classification: the label whose f1, precision and recall --dev has, where there are two' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l cut -d 'Cut texts that are too long, instead of reading windows'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l stride -d 'Of span: tokens from one window to the next, half a window at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-question -d 'Of span: a question'\''s tokens, at most' -x

@@ -32,6 +32,7 @@ TASKS = {
 # The options that not every task has.
 OWN = {
     "class_weights": ("classification",),
+    "positive": ("classification",),
     "cut": ("classification", "regression", "choice"),
     "stride": ("span",),
     "max_question": ("span",),
@@ -95,7 +96,8 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
     "--early-stop",
     type=options.Integer(0),
     default=0,
-    help="End a run after so many epochs without a better dev score, and keep its best epoch.  [default: never]",
+    show_default=True,
+    help="End a run after so many epochs without a better dev score, and keep its best epoch; 0: never.",
 )
 @click.option(
     "--metric",
@@ -104,7 +106,12 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
 @click.option(
     "--class-weights",
     callback=parse_weights,
-    help="How much records of each label count: balanced, or such as no=1,yes=3.5. For classification.",
+    help="Of classification: how much records of each label count, balanced or such as no=1,yes=3.5.",
+)
+@click.option(
+    "--positive",
+    metavar="LABEL",
+    help="Of classification: the label whose f1, precision and recall --dev has, where there are two.  [default: 1]",
 )
 @click.option("--cut", is_flag=True, default=None, help="Cut texts that are too long, instead of reading windows.")
 @options.spans

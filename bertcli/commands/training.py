@@ -26,6 +26,21 @@ if TYPE_CHECKING:
     from bertcli.tasks.task import Example, Task
 
 
+Values = Integer | Number | Several
+
+
+class Usual(NamedTuple):
+    """What a task has where nothing else is asked for."""
+
+    lr: float
+    batch_size: int
+    epochs: float
+    max_length: int
+
+
+CELL = ("lr", "batch_size", "epochs")  # of which several values make a grid
+
+
 def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Callable[[F], F]:
     """Adds the options of a training run with a command's own defaults; it gets them as `settings` and `output`."""
 
@@ -71,19 +86,6 @@ def grid(tasks: Mapping[str, Usual]) -> Callable[[F], F]:
         return applied(several, saving(0), rates, seed)(with_cells)  # type: ignore[return-value]
 
     return decorate
-
-
-Values = Integer | Number | Several
-CELL = ("lr", "batch_size", "epochs")  # of which several values make a grid
-
-
-class Usual(NamedTuple):
-    """What a task has where nothing else is asked for."""
-
-    lr: float
-    batch_size: int
-    epochs: float
-    max_length: int
 
 
 def _told(tasks: Mapping[str, Usual], name: str) -> str:

@@ -93,8 +93,6 @@ def _sentences(lines: Lines, scheme: str | None) -> Iterator[Rows | None]:
 def _row(line: str, width: int, scheme: str | None) -> list[str]:
     """Returns a line's columns, none where it is blank; a border may have any number of them."""
     row = [column for column in GAP.split(line) if column]
-    if "\r" in line:
-        raise BadData("a carriage return within a line: are the line ends CR alone?")
     if row and row[0] != BORDER:
         if len(row) > MOST or (width and len(row) != width):
             expected = f"{width} columns, as in the first row" if width else f"at most {MOST} columns"

@@ -49,11 +49,10 @@ def records(lines: Lines, rows: Iterator[Row], layout_of: Callable[[list[str]], 
     if first is None:
         return
     try:
-        if any("\r" in cell for cell in first.cells):
-            raise BadData("a carriage return within the first line: are the line ends CR alone?")
         layout = layout_of(_cells(first))
     except BadData as error:
         raise error.at(lines.name, first.line) from None
+    index = -1
     for index, row in enumerate(rows if layout.has_header else itertools.chain([first], rows)):
         try:
             cells = _cells(row)
@@ -64,6 +63,9 @@ def records(lines: Lines, rows: Iterator[Row], layout_of: Callable[[list[str]], 
             lines.fault(error.at(lines.name, row.line))
         else:
             yield record
+    if index < 0 and any("\r" in cell for cell in first.cells):
+        problem = "nothing but a header with a carriage return in it: are the line ends CR alone?"
+        raise BadData(problem, file=lines.name, line=first.line)
 
 
 def _cells(row: Row) -> list[str]:

@@ -62,14 +62,17 @@ class Classification(Task):
         *,
         several: bool = False,
         class_weights: str | Mapping[str, float] = "",
+        positive: str = "1",
         cut: bool = False,
     ) -> None:
         """Take the labels in the order of their ids; without any, they are gathered from what is learned until `close`.
 
-        `class_weights` are "balanced" or given by name. `cut` reads the first window only, as Google's code does.
+        `class_weights` are "balanced" or given by name; of two labels the scores are those of the `positive` one. `cut`
+        reads the first window only, as Google's code does.
         """
         self.wordpiece, self.max_length = wordpiece, max_length
         self.is_cut, self.labels, self._several, self._weighting = cut, tuple(labels), several, class_weights
+        self.positive = positive
         self._known = Labels(labels)
         self._counts: Counter[str] = Counter()  # records by label
         self._records = 0
@@ -214,4 +217,4 @@ class Classification(Task):
 
     def score(self, records: Iterable[Record]) -> dict[str, Any]:
         """Returns accuracy and its kin."""
-        return metrics.score(records, labels=self.labels)
+        return metrics.score(records, positive=self.positive, labels=self.labels)

@@ -17,7 +17,7 @@ from bertcli.frames import decompressed
 from bertcli.stream import loads
 
 MODEL = "--num-layers 2 --hidden-size 128 --num-heads 2 --max-length 64"
-LEARN = "--steps 700 --batch-size 16 --lr 2e-3 --warmup 0.05 --dropout 0 --save-every 0"
+LEARN = "--steps 550 --batch-size 16 --lr 2e-3 --warmup 0.05 --dropout 0 --save-every 0"
 
 
 @pytest.fixture(scope="module")

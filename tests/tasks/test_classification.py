@@ -43,6 +43,14 @@ def test_labels_are_sorted_whatever_the_order_of_sight() -> None:
         task.learn({"text": "a", "label": "d"})
 
 
+def test_the_positive_label_can_be_named() -> None:
+    pairs = [("yes", "yes"), ("yes", "no"), ("no", "no"), ("no", "no")]
+    records = [{"label": gold, "prediction": found} for gold, found in pairs]
+    named = Classification(WORDPIECE, 64, ("no", "yes"), positive="yes").score(records)
+    assert (named["precision"], named["recall"], named["f1"]) == (1.0, 0.5, pytest.approx(2 / 3))
+    assert "f1" not in Classification(WORDPIECE, 64, ("no", "yes")).score(records)
+
+
 def test_several_labels_are_ones_and_zeros() -> None:
     task = Classification(WORDPIECE, 64)
     records = [{"text": "a", "labels": labels} for labels in (["c", "a"], [], ["b", "b"])]
