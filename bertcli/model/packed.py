@@ -75,10 +75,11 @@ def pack(sequences: Sequence[ArrayLike], segment_b: Sequence[int | None]) -> Pac
     """Returns sequences of token ids end to end; `segment_b` is where segment 1 begins in each, None for nowhere."""
     arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     lengths = tuple(map(len, arrays))
-    sizes = torch.tensor(lengths)
-    boundaries = torch.zeros(len(lengths) + 1, dtype=torch.int32)
-    boundaries[1:] = sizes.cumsum(0)
-    positions = torch.arange(int(boundaries[-1])) - boundaries[:-1].repeat_interleave(sizes)
-    border = torch.tensor([length if b is None else b for length, b in zip(lengths, segment_b, strict=True)])
-    segments = (positions >= border.repeat_interleave(sizes)).long()
-    return Packed(torch.from_numpy(np.concatenate(arrays)), segments, positions, boundaries, lengths, max(lengths))
+    ends = np.cumsum(lengths)
+    # By numpy: torch's repeat_interleave wakes every core of the machine, which then spin for longer than it takes.
+    positions = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    borders = [length if b is None else b for length, b in zip(lengths, segment_b, strict=True)]
+    segments = (positions >= np.repeat(borders, lengths)).astype(np.int64)
+    boundaries = np.array([0, *ends], np.int32)
+    whole = (torch.from_numpy(each) for each in (np.concatenate(arrays), segments, positions, boundaries))
+    return Packed(*whole, lengths, max(lengths))

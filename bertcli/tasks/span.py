@@ -163,7 +163,7 @@ class Span(Task):
         if "span" not in examples[0]:
             return Batch(batch, {}, {})
         spans = torch.from_numpy(np.stack([example["span"] for example in examples])).long()
-        owner = torch.arange(len(examples)).repeat_interleave(torch.tensor(batch.lengths))
+        owner = torch.from_numpy(np.repeat(np.arange(len(examples)), batch.lengths))
         return Batch(batch, {"spans": spans, "owner": owner}, {"loss": float((spans[:, 0] != NOWHERE).sum())})
 
     # -- head

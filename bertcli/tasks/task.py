@@ -234,8 +234,8 @@ def packed(examples: Sequence[Example]) -> Packed:
 
 def owners(examples: Sequence[Example]) -> Tensor:
     """Returns for each sequence of some examples the index of the one that it is of: (S,)."""
-    counts = torch.tensor([len(example["segment_b"]) for example in examples])
-    return torch.arange(len(counts)).repeat_interleave(counts)
+    counts = [len(example["segment_b"]) for example in examples]
+    return torch.from_numpy(np.repeat(np.arange(len(counts)), counts))
 
 
 def scores(network: Network, batch: Batch) -> Tensor:
