@@ -79,7 +79,11 @@ def pack(sequences: Sequence[ArrayLike], segment_b: Sequence[int | None]) -> Pac
     # By numpy: torch's repeat_interleave wakes every core of the machine, which then spin for longer than it takes.
     positions = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
     borders = [length if b is None else b for length, b in zip(lengths, segment_b, strict=True)]
-    segments = (positions >= np.repeat(borders, lengths)).astype(np.int64)
-    boundaries = np.array([0, *ends], np.int32)
-    whole = (torch.from_numpy(each) for each in (np.concatenate(arrays), segments, positions, boundaries))
-    return Packed(*whole, lengths, max(lengths))
+    return Packed(
+        ids=torch.from_numpy(np.concatenate(arrays)),
+        segments=torch.from_numpy((positions >= np.repeat(borders, lengths)).astype(np.int64)),
+        positions=torch.from_numpy(positions),
+        boundaries=torch.from_numpy(np.array([0, *ends], np.int32)),
+        lengths=lengths,
+        longest=max(lengths),
+    )

@@ -1,7 +1,7 @@
 """A label for each word, as in CoNLL-2003 (section 5.3): a word's first piece carries its label.
 
 Words beyond one window are read in windows that overlap by half, each where it has the most context; so a document
-as one record gives every word the maximal context that the model can hold.
+as one record, its sentences apart by [SEP], gives every word the maximal context that the model can hold.
 
 Shapes: T tokens, K labels, W words.
 """
@@ -48,32 +48,46 @@ class Tagging(Task):
 
     def encode(self, record: Record) -> list[Example]:
         """Returns a sequence for each window, with the places of its own words' first pieces: `rows`."""
-        checker(Sentence)(record)
-        borders(record.get("sentences"), len(record["words"]))
-        pieces = self.wordpiece.encode_words(record["words"])
-        ids = list(chain.from_iterable(pieces))
-        firsts = np.array([0, *accumulate(map(len, pieces))][: len(pieces)], dtype=np.int64)
-        spans = halves(len(ids), self.max_length - 2) if ids else []
+        ids, firsts = self._read(record)
+        spans = self._spans(ids)
         owner = np.array(best_window(spans, len(ids)))
-        examples = []
-        for number, (start, end) in enumerate(spans):
-            rows = firsts[owner[firsts] == number] - start + 1
-            example, _ = sequence(self.wordpiece, ids[start:end], None, self.max_length)
-            examples.append({**example, "rows": array(rows)})
-        return examples
+        return [
+            {**self._window(ids, span), "rows": array(firsts[owner[firsts] == number] - span[0] + 1)}
+            for number, span in enumerate(spans)
+        ]
 
     def learn(self, record: Record) -> list[Example]:
-        """Returns the windows with a label's number for each token, in the order of sight."""
-        windows, gold = self.encode(record), self.gold(record)
-        labels = [self._known.number(label, "labels") for label in gold]
-        begin, examples = 0, []
-        for window in windows:
-            rows = window["rows"]
-            own = np.full(len(window["ids"]), NONE, np.int32)
-            own[rows] = labels[begin : begin + len(rows)]
-            begin += len(rows)
-            examples.append({"ids": window["ids"], "segment_b": window["segment_b"], "labels": own})
+        """Returns the windows with a label's number for each token, in the order of sight.
+
+        A word teaches in every window that it is in, so that no token is computed in vain.
+        """
+        ids, firsts = self._read(record)
+        numbers = array(self._known.number(label, "labels") for label in self.gold(record))
+        examples = []
+        for start, end in self._spans(ids):
+            window = self._window(ids, (start, end))
+            inside = (start <= firsts) & (firsts < end)
+            labels = np.full(len(window["ids"]), NONE, np.int32)
+            labels[firsts[inside] - start + 1] = numbers[inside]
+            examples.append({**window, "labels": labels})
         return examples
+
+    def _read(self, record: Record) -> tuple[list[int], NDArray[np.int64]]:
+        """Returns a record's pieces, with [SEP] between its sentences, and where each word's first piece is: (W,)."""
+        checker(Sentence)(record)
+        starts = [start for start, _ in borders(record.get("sentences"), len(record["words"]))[1:]]
+        pieces = self.wordpiece.encode_words(record["words"])
+        for start in starts:
+            pieces[start] = [self.wordpiece.sep, *pieces[start]]
+        firsts = np.array([0, *accumulate(map(len, pieces))][:-1], np.int64)
+        firsts[starts] += 1
+        return list(chain.from_iterable(pieces)), firsts
+
+    def _spans(self, ids: list[int]) -> list[tuple[int, int]]:
+        return halves(len(ids), self.max_length - 2) if ids else []
+
+    def _window(self, ids: list[int], span: tuple[int, int]) -> Example:
+        return sequence(self.wordpiece, ids[slice(*span)], None, self.max_length)[0]
 
     def gold(self, record: Record) -> list[str]:
         """Returns the labels of a record."""

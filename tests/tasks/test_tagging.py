@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +133,33 @@ def test_every_word_is_labelled_once_and_in_order(words: list[str], max_length: 
     assert len(decoded["details"]["probabilities"]) == len(words)
 
 
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Returns words, of one sentence or of several."""
+    sentences = draw(st.lists(WORDS.filter(bool), max_size=4))
+    starts = [0, *accumulate(map(len, sentences))][:-1]
+    words = [word for own in sentences for word in own]
+    return {"words": words, "sentences": starts} if len(starts) != 1 else {"words": words}
+
+
+def read(document: dict[str, Any]) -> tuple[list[int], list[int]]:
+    """Returns a document's pieces with [SEP] between its sentences, and where the first ones of its words are."""
+    ids: list[int] = []
+    firsts = []
+    for number, pieces in enumerate(WORDPIECE.encode_words(document["words"])):
+        ids += [WORDPIECE.sep] * (number in document.get("sentences", [])[1:])
+        firsts.append(len(ids))
+        ids += pieces
+    return ids, firsts
+
+
 @settings(deadline=None)
-@given(WORDS, st.integers(8, 40))
-def test_a_word_is_read_where_its_first_piece_has_most_context(words: list[str], max_length: int) -> None:
-    pieces = WORDPIECE.encode_words(words)
-    ids = [number for own in pieces for number in own]
+@given(documents(), st.integers(8, 40))
+def test_a_word_is_read_where_its_first_piece_has_most_context(document: dict[str, Any], max_length: int) -> None:
+    ids, firsts = read(document)
     windows = models.halves(ids, max_length - 2) if ids else []
     starts = [number * ((max_length - 2) // 2) for number in range(len(windows))]
-    examples = Tagging(WORDPIECE, max_length, ["O", "B"]).encode({"words": words})
+    examples = Tagging(WORDPIECE, max_length, ["O", "B"]).encode(document)
     assert [example["ids"][1:-1].tolist() for example in examples] == windows
     rows = [example["rows"].tolist() for example in examples]
     found = [(start + row - 1, start) for start, own in zip(starts, rows, strict=True) for row in own]
@@ -150,19 +170,20 @@ def test_a_word_is_read_where_its_first_piece_has_most_context(words: list[str],
             if begin <= token < begin + len(own)
         }
         assert start == max(context, key=lambda begin: context[begin])
-    assert [token for token, _ in found] == np.cumsum([0, *map(len, pieces)])[:-1].tolist()
+    assert [token for token, _ in found] == firsts
 
 
 @settings(deadline=None)
-@given(WORDS, st.integers(8, 40))
-def test_a_word_is_learned_once(words: list[str], max_length: int) -> None:
-    task = Tagging(WORDPIECE, max_length)
-    labels = [str(number) for number in range(len(words))]
-    examples = task.learn({"words": words, "labels": labels})
-    known = [example["ids"][example["labels"] != NONE].tolist() for example in examples]
-    assert [number for own in known for number in own] == [pieces[0] for pieces in WORDPIECE.encode_words(words)]
-    learned = [number for example in examples for number in example["labels"].tolist() if number != NONE]
-    assert learned == list(range(len(words)))
+@given(documents(), st.integers(8, 40))
+def test_a_word_is_learned_in_every_window_that_has_its_first_piece(document: dict[str, Any], max_length: int) -> None:
+    ids, firsts = read(document)
+    marks = [firsts.index(place) if place in firsts else NONE for place in range(len(ids))]
+    windows = models.halves(marks, max_length - 2) if marks else []
+    task, labels = Tagging(WORDPIECE, max_length), [str(number) for number in range(len(firsts))]
+    examples = task.learn({**document, "labels": labels})
+    assert [example["labels"].tolist() for example in examples] == [[NONE, *own, NONE] for own in windows]
+    encoded = task.encode(document)
+    assert [example["ids"].tolist() for example in examples] == [example["ids"].tolist() for example in encoded]
 
 
 # -- in use ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import models
@@ -15,6 +16,8 @@ import toys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertcli import tasks
+from bertcli.engine.graphs import filled
 from bertcli.model.heads import Network
 from bertcli.tasks.choice import Choice
 from bertcli.tasks.classification import Classification
@@ -27,6 +30,7 @@ WORDPIECE = models.wordpiece()
 LETTERS = [number for number, piece in enumerate(models.PIECES) if piece in models.LETTERS]
 SIDE = st.lists(st.sampled_from(LETTERS), max_size=30)
 ROOM = st.integers(8, 40)
+THREADS = Path("/proc/self/task")
 
 
 def google(first: list[int], second: list[int], room: int) -> list[int]:
@@ -213,3 +217,18 @@ def test_nothing_is_learned_from_padding(name: str) -> None:
         loss, count, gradients = passed(task, network, [padding])
         assert (loss, count) == (0, 0)
         assert all(float(gradient.abs().max()) == 0 for gradient in gradients)
+
+
+@pytest.mark.skipif(not THREADS.exists(), reason="the system does not tell of threads")
+@pytest.mark.parametrize("name", toys.TASKS)
+def test_a_batch_is_put_together_on_one_core(name: str) -> None:
+    """A step of a small model takes a GPU less time than other cores take to wake up."""
+    task = tasks.new(name, WORDPIECE, 64)
+    examples = models.learned(task, toys.records(name, 32))
+    before = len(list(THREADS.iterdir()))
+    torch.set_num_threads(4)
+    try:
+        filled(task, examples)
+    finally:
+        torch.set_num_threads(1)
+    assert len(list(THREADS.iterdir())) == before
