@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
-from program import Result
+from program import ROOT, Result
 
 from bertcli import manual
 
@@ -24,3 +26,32 @@ def test_an_example_works(line: str, house: Path, shell: Callable[..., Result], 
     result = shell(line)
     assert "Traceback" not in result.err
     assert result.status == 0 or (result.status == 141 and "| head" in line), result.err
+
+
+def readme_lines() -> list[list[str]]:
+    """Returns the words of every command of ours in the README's blocks of shell."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    found = []
+    for line in "".join(blocks).replace("\\\n", " ").replace("glue-$task", "glue-cola").splitlines():
+        words = shlex.shlex(line, posix=True, punctuation_chars=True)
+        words.whitespace_split = True
+        command: list[str] = []
+        for word in [*words, "|"]:
+            if word in ("|", "||", "&&", ">", ";"):
+                found += [command[1:]] if command[:1] == ["bertcli"] else []
+                command = []
+            else:
+                command.append(word)
+    return found
+
+
+def test_the_readme_has_commands() -> None:
+    names = {words[0] for words in readme_lines()}
+    assert names >= manual.commands().keys() - {"tokenize", "show"}
+
+
+@pytest.mark.parametrize("words", readme_lines(), ids=" ".join)
+def test_a_line_of_the_readme_is_understood(words: list[str]) -> None:
+    name, *arguments = words
+    context = manual.commands()[name].make_context(name, arguments, parent=click.Context(click.Group()))
+    assert context.params
