@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 from program import ROOT, Result
 
@@ -31,18 +30,8 @@ def test_an_example_works(line: str, house: Path, shell: Callable[..., Result], 
 def readme_lines() -> list[list[str]]:
     """Returns the words of every command of ours in the README's blocks of shell."""
     blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    found = []
-    for line in "".join(blocks).replace("\\\n", " ").replace("glue-$task", "glue-cola").splitlines():
-        words = shlex.shlex(line, posix=True, punctuation_chars=True)
-        words.whitespace_split = True
-        command: list[str] = []
-        for word in [*words, "|"]:
-            if word in ("|", "||", "&&", ">", ";"):
-                found += [command[1:]] if command[:1] == ["bertcli"] else []
-                command = []
-            else:
-                command.append(word)
-    return found
+    text = "".join(blocks).replace("\\\n", " ").replace("glue-$task", "glue-cola")
+    return [shlex.split(line) for line in re.findall(r"\bbertcli (.+?)(?:[|&>;]|$)", text, re.MULTILINE)]
 
 
 def test_the_readme_has_commands() -> None:
@@ -51,7 +40,6 @@ def test_the_readme_has_commands() -> None:
 
 
 @pytest.mark.parametrize("words", readme_lines(), ids=" ".join)
-def test_a_line_of_the_readme_is_understood(words: list[str]) -> None:
+def test_a_line_of_the_readme_has_options_that_there_are(words: list[str]) -> None:
     name, *arguments = words
-    context = manual.commands()[name].make_context(name, arguments, parent=click.Context(click.Group()))
-    assert context.params
+    manual.commands()[name].make_context(name, arguments)

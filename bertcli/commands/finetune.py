@@ -141,7 +141,9 @@ def command(
     The records are read to their end before the first step, for their number gives the schedule and their labels the
     head. Of what is longer than --max-length everything is read, in windows that overlap by half (span: --stride
     tokens apart): classification and choice take a label's, or a choice's, highest score in any window, regression
-    takes their mean, tagging and span the window with the most context. With --cut, texts end at --max-length instead.
+    takes their mean; a word and a span are learned in every window that has them, and answered from the one where they
+    have the most context. [SEP] stands between the sentences of a document. With --cut, texts end at --max-length
+    instead.
 
     Several values of --lr, --batch-size and --epochs make a grid, and --restarts begins each cell from several seeds.
     All runs share the records, read once; the model that is best on --dev is kept, and the table of runs goes to

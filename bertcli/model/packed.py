@@ -75,15 +75,15 @@ def pack(sequences: Sequence[ArrayLike], segment_b: Sequence[int | None]) -> Pac
     """Returns sequences of token ids end to end; `segment_b` is where segment 1 begins in each, None for nowhere."""
     arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     lengths = tuple(map(len, arrays))
-    ends = np.cumsum(lengths)
+    boundaries = np.cumsum([0, *lengths])
     # By numpy: torch's repeat_interleave wakes every core of the machine, which then spin for longer than it takes.
-    positions = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+    positions = np.arange(boundaries[-1]) - np.repeat(boundaries[:-1], lengths)
     borders = [length if b is None else b for length, b in zip(lengths, segment_b, strict=True)]
     return Packed(
         ids=torch.from_numpy(np.concatenate(arrays)),
         segments=torch.from_numpy((positions >= np.repeat(borders, lengths)).astype(np.int64)),
         positions=torch.from_numpy(positions),
-        boundaries=torch.from_numpy(np.array([0, *ends], np.int32)),
+        boundaries=torch.from_numpy(boundaries.astype(np.int32)),
         lengths=lengths,
         longest=max(lengths),
     )

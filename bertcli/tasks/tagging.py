@@ -1,7 +1,8 @@
 """A label for each word, as in CoNLL-2003 (section 5.3): a word's first piece carries its label.
 
-Words beyond one window are read in windows that overlap by half, each where it has the most context; so a document
-as one record, its sentences apart by [SEP], gives every word the maximal context that the model can hold.
+Words beyond one window are read in windows that overlap by half, learned in each, and answered from the one where they
+have the most context; so a document as one record, its sentences apart by [SEP], gives every word the maximal context
+that the model can hold.
 
 Shapes: T tokens, K labels, W words.
 """
@@ -50,37 +51,34 @@ class Tagging(Task):
         """Returns a sequence for each window, with the places of its own words' first pieces: `rows`."""
         ids, firsts = self._read(record)
         spans = self._spans(ids)
-        owner = np.array(best_window(spans, len(ids)))
+        owner = np.array(best_window(spans, len(ids)))[firsts]
         return [
-            {**self._window(ids, span), "rows": array(firsts[owner[firsts] == number] - span[0] + 1)}
+            {**self._window(ids, span), "rows": array(firsts[owner == number] - span[0] + 1)}
             for number, span in enumerate(spans)
         ]
 
     def learn(self, record: Record) -> list[Example]:
         """Returns the windows with a label's number for each token, in the order of sight.
 
-        A word teaches in every window that it is in, so that no token is computed in vain.
+        A word is learned in every window that has its first piece, and a window that has none is left out.
         """
         ids, firsts = self._read(record)
-        numbers = array(self._known.number(label, "labels") for label in self.gold(record))
-        examples = []
-        for start, end in self._spans(ids):
-            window = self._window(ids, (start, end))
-            inside = (start <= firsts) & (firsts < end)
-            labels = np.full(len(window["ids"]), NONE, np.int32)
-            labels[firsts[inside] - start + 1] = numbers[inside]
-            examples.append({**window, "labels": labels})
-        return examples
+        marks = np.full(len(ids), NONE, np.int32)
+        marks[firsts] = [self._known.number(label, "labels") for label in self.gold(record)]
+        return [
+            {**self._window(ids, (start, end)), "labels": np.pad(marks[start:end], 1, constant_values=NONE)}
+            for start, end in self._spans(ids)
+            if (marks[start:end] != NONE).any()
+        ]
 
     def _read(self, record: Record) -> tuple[list[int], NDArray[np.int64]]:
         """Returns a record's pieces, with [SEP] between its sentences, and where each word's first piece is: (W,)."""
         checker(Sentence)(record)
-        starts = [start for start, _ in borders(record.get("sentences"), len(record["words"]))[1:]]
+        sentences = borders(record.get("sentences"), len(record["words"]))
         pieces = self.wordpiece.encode_words(record["words"])
-        for start in starts:
-            pieces[start] = [self.wordpiece.sep, *pieces[start]]
-        firsts = np.array([0, *accumulate(map(len, pieces))][:-1], np.int64)
-        firsts[starts] += 1
+        for _, end in sentences[:-1]:
+            pieces[end - 1] = [*pieces[end - 1], self.wordpiece.sep]
+        firsts = np.array([*accumulate(map(len, pieces), initial=0)][:-1], np.int64)
         return list(chain.from_iterable(pieces)), firsts
 
     def _spans(self, ids: list[int]) -> list[tuple[int, int]]:
@@ -123,8 +121,8 @@ class Tagging(Task):
         """Returns a batch; where they are known with the ids of all tokens' `labels`: (T,)."""
         if "labels" not in examples[0]:
             return Batch(packed(examples), {}, {})
-        labels = torch.from_numpy(self._known.ids[np.concatenate([example["labels"] for example in examples])])
-        return Batch(packed(examples), {"labels": labels}, {"loss": float((labels != NONE).sum())})
+        labels = self._known.ids[np.concatenate([example["labels"] for example in examples])]
+        return Batch(packed(examples), {"labels": torch.from_numpy(labels)}, {"loss": float((labels != NONE).sum())})
 
     # -- head
 
@@ -145,7 +143,7 @@ class Tagging(Task):
     # -- loss
 
     def losses(self, network: Network, batch: Batch) -> dict[str, Tensor]:
-        """Returns the cross-entropy, summed over the words."""
+        """Returns the cross-entropy, summed over the words of each window."""
         labels = batch.targets["labels"]
         loss = functional.cross_entropy(self.logits(network, batch), labels, ignore_index=NONE, reduction="sum")
         return {"loss": loss}

@@ -220,15 +220,15 @@ def test_nothing_is_learned_from_padding(name: str) -> None:
 
 
 @pytest.mark.skipif(not THREADS.exists(), reason="the system does not tell of threads")
-@pytest.mark.parametrize("name", toys.TASKS)
-def test_a_batch_is_put_together_on_one_core(name: str) -> None:
+def test_batches_are_put_together_on_one_core() -> None:
     """A step of a small model takes a GPU less time than other cores take to wake up."""
-    task = tasks.new(name, WORDPIECE, 64)
-    examples = models.learned(task, toys.records(name, 32))
+    made = [tasks.new(name, WORDPIECE, 64) for name in toys.TASKS]
+    examples = [models.learned(task, toys.records(task.name, 32)) for task in made]
     before = len(list(THREADS.iterdir()))
     torch.set_num_threads(4)
     try:
-        filled(task, examples)
+        for task, own in zip(made, examples, strict=True):
+            filled(task, own)
     finally:
         torch.set_num_threads(1)
-    assert len(list(THREADS.iterdir())) == before
+    assert len(list(THREADS.iterdir())) <= before
