@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -234,6 +234,12 @@ def create_empty(folder: Path, *, force: bool) -> None:
             raise CannotCreate(f"{folder}: is not empty (--force writes over what is there)")
     except OSError as error:
         raise CannotCreate(f"{folder}: {error.strerror}") from error
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder in which there is nothing."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def clear(folder: Path) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import shutil
+import subprocess
+import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from program import Result
+from program import Result, environment
 
 TUNE = ["finetune", "classification", "labelled.jsonl", "-o", "out"]
 DEV = [*TUNE, "--dev", "dev.jsonl"]
@@ -54,6 +61,7 @@ def home(house: Path, tmp_path: Path) -> Path:
         ([*DEV, "--epochs", "1,1.0"], "'--epochs'"),
         ([*DEV, "--restarts", 0], "is not in the range"),
         ([*DEV, "--early-stop", -1], "is not in the range"),
+        ([*TUNE, "--positive", "yes"], "--positive yes: not one of the labels"),
         ([*TUNE, "--restarts", 2], "several runs need --dev"),
         ([*TUNE, "--lr", "1e-3,1e-4"], "several runs need --dev"),
         ([*TUNE, "--batch-size", "8,16"], "several runs need --dev"),
@@ -100,6 +108,33 @@ def test_the_old_model_stays_until_the_new_one_begins(bertcli: Callable[..., Res
     assert (home / "classifier" / "model.safetensors").read_bytes() == before
     assert bertcli(*line, "labelled.jsonl", "--seed", 1).status == 0
     assert (home / "classifier" / "model.safetensors").read_bytes() != before
+
+
+def test_what_fails_before_its_first_step_leaves_no_folder(bertcli: Callable[..., Result], home: Path) -> None:
+    (home / "bad.jsonl").write_text('{"text": "a", "label": "0"}\nno record\n')
+    (home / "mine").mkdir()
+    for output in ("new", "mine"):
+        assert bertcli("finetune", "classification", "bad.jsonl", "-o", output).status == 65
+        assert bertcli("pretrain", "bad.jsonl", "-o", output, *TRAIN[4:]).status == 65
+    assert not (home / "new").exists()
+    assert list((home / "mine").iterdir()) == []
+
+
+def test_messages_stand_above_the_bar(home: Path) -> None:
+    terminal, end = pty.openpty()
+    termios.tcsetwinsize(end, (24, 120))
+    line = [sys.executable, "-m", "bertcli", *DEV, "--epochs", "2"]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=end, cwd=home, env=environment()) as process:
+        os.close(end)
+        shown = b""
+        with suppress(OSError):  # the end of a terminal
+            while data := os.read(terminal, 65536):
+                shown += data
+    os.close(terminal)
+    assert process.returncode == 0
+    parts = [part for part in re.split(r"[\r\n]", shown.decode()) if " parameters, " in part or ": dev " in part]
+    assert len(parts) == 3
+    assert all(re.match(r"[\d,]+ parameters, |step \d+: dev ", part) for part in parts), parts
 
 
 def test_a_start_within_the_output_is_not_deleted_by_it(bertcli: Callable[..., Result], home: Path) -> None:

@@ -309,7 +309,8 @@ spans = applied(
 max_tokens = click.option(
     "--max-tokens",
     type=Integer(1),
-    help="Tokens per forward pass: memory and speed; the result stays the same up to rounding.  [default: by device]",
+    help="Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to "
+    "what dropout draws.  [default: by device]",
 )
 
 

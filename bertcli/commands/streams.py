@@ -6,7 +6,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import click
@@ -185,8 +185,9 @@ def standard(name: str) -> BinaryIO:
 
 
 def tell(message: str) -> None:
-    """Write one line to stderr; where that is full or closed, the work goes on without it."""
-    with suppress(OSError):
+    """Write one line to stderr, above a bar; where that is full or closed, the work goes on without it."""
+    bars = sys.modules.get("tqdm")  # none is drawn before it was loaded
+    with suppress(OSError), bars.tqdm.external_write_mode(sys.stderr) if bars else nullcontext():
         click.echo(message, err=True)
 
 

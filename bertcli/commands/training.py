@@ -214,6 +214,8 @@ def prepare(streams: Streams, output: Output, runs: list[Settings], *, force: bo
         figures = {name: notes[name] for name in ("step", "dev") if name in notes}
         streams.write_result({"model": str(output.path)} | figures)
         raise click.exceptions.Exit(0)
+    if not output.path.exists():  # what fails before its first step leaves nothing
+        click.get_current_context().call_on_close(functools.partial(folder.remove_empty, output.path))
     folder.create(output.path, force=force, resume=output.resume)
 
 
@@ -289,7 +291,8 @@ def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
     figures = "".join(f"{name} {value:.4f}, " for name, value in run.last_row.items() if "loss" in name)
     rate = tokens / max(1e-9, time.monotonic() - begun)
     end = "is complete" if run.is_complete else f"is stopped at step {run.last} of {run.steps}"
-    streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {run.output.path} {end}")
+    name = run.output.path if run.output.is_only else "the run"
+    streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {name} {end}")
 
 
 def tell(streams: Streams, result: Record) -> None:

@@ -23,9 +23,10 @@ from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.predict import predict
 from bertcli.engine.signals import Signals
 from bertcli.engine.train import Trainer
-from bertcli.errors import BadData, Diverged, UsageError
+from bertcli.errors import BadData, Diverged, UsageError, many
 from bertcli.model.heads import Network
 from bertcli.records import Record
+from bertcli.stream import loads
 from bertcli.tasks.task import Example, Task
 from bertcli.weights.safetensors import save_folder
 
@@ -231,11 +232,11 @@ class Run:
         if self._now > self.best:
             self._offer(network)
         ends = [end for end in self._epoch_ends if self.best.step < end <= self.done]
-        if len(ends) >= patience and self.done < self.last:
-            self.say(
-                f"step {self.done}: no better dev score for {patience} epochs: the one of step {self.best.step} stays"
-            )
-            self._has_ended = True
+        is_over = len(ends) >= patience
+        if ends and (is_over or self.done == self.steps):
+            told = f"no better dev score for {many(len(ends), 'epoch')}"
+            self.say(f"step {self.done}: {told}: the one of step {self.best.step} stays")
+        self._has_ended = is_over and self.done < self.last
 
     def _offer(self, network: Network) -> None:
         """Write the model folder, unless an earlier run has a better dev score."""
@@ -258,10 +259,19 @@ class Run:
         task = self.task
         save_folder(path, network, task.architecture, task.wordpiece, task.max_length, notes)
 
+    @property
+    def kept_row(self) -> Record:
+        """Returns the log's row of the step that was kept, with the seconds of all."""
+        if self.best.step in (0, self.last_row.get("step")):
+            return self.last_row
+        log = (self.output.path / self.output.log).read_bytes()  # an earlier process may have written it
+        row: Record = next(row for row in map(loads, log.splitlines()) if row["step"] == self.best.step)
+        return row | {"seconds": self.last_row.get("seconds", row["seconds"])}
+
     def result(self) -> Record:
-        """Returns the step that was kept, the last losses, and the dev scores of that step."""
-        figures = {name: value for name, value in self.last_row.items() if name not in ("lr", "tokens")}
-        figures["step"] = self.best.step or self.done
+        """Returns the step that was kept, with its losses and dev scores."""
+        figures = {"step": self.done}
+        figures |= {name: value for name, value in self.kept_row.items() if name not in ("lr", "tokens")}
         dev = {"dev": self.best.scores or self.dev_scores} if self.dev else {}
         failed = {"failed": True} if self.best.scores and not self.best.is_sound else {}
         return {"model": str(self.output.path), **figures, **dev, **failed}

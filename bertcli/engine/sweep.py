@@ -135,7 +135,7 @@ class Sweep:
             "run": number + 1,
             **{name: getattr(run.settings, name) for name in (*CELL, "seed")},
             "step": best.step,
-            "loss": run.last_row.get("loss"),
+            "loss": run.kept_row.get("loss"),
             "metric": run.settings.metric,
             "value": best.value if best.scores else None,  # None: it diverged
             "failed": not best.is_sound,

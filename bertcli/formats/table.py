@@ -13,8 +13,11 @@ from bertcli.lines import Lines
 from bertcli.records import Record
 from bertcli.stream import dumps
 
-# A record's own, which no other column may take.
-FIELDS = ("id", "text", "text_pair", "label", "labels", "prediction", "details", "words", "tokens", "vectors")
+# A record's own, and what is written of its details, which no other column may take.
+FIELDS = (
+    *("id", "text", "text_pair", "label", "labels", "prediction", "probability", "details"),
+    *("words", "tokens", "vectors"),
+)
 
 # -- reading --------------------------------------------------------------------------------------------------------
 
@@ -167,7 +170,7 @@ def _flat(record: Record, several: str | None) -> dict[str, str]:
         fields["prediction"] = prediction
         probability = _probability(prediction, record.get("details"))
         if probability is not None:
-            fields.setdefault("probability", probability)  # a column of the user's own stays
+            fields.setdefault("probability", probability)  # a field of the user's own stays
     return {name: _cell(name, value, several) for name, value in fields.items()}
 
 

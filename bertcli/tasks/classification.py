@@ -62,17 +62,17 @@ class Classification(Task):
         *,
         several: bool = False,
         class_weights: str | Mapping[str, float] = "",
-        positive: str = "1",
+        positive: str | None = None,
         cut: bool = False,
     ) -> None:
         """Take the labels in the order of their ids; without any, they are gathered from what is learned until `close`.
 
-        `class_weights` are "balanced" or given by name; of two labels the scores are those of the `positive` one. `cut`
-        reads the first window only, as Google's code does.
+        `class_weights` are "balanced" or given by name; of two labels the scores are those of the `positive` one, "1"
+        where none is named. `cut` reads the first window only, as Google's code does.
         """
         self.wordpiece, self.max_length = wordpiece, max_length
         self.is_cut, self.labels, self._several, self._weighting = cut, tuple(labels), several, class_weights
-        self.positive = positive
+        self._positive = positive
         self._known = Labels(labels)
         self._counts: Counter[str] = Counter()  # records by label
         self._records = 0
@@ -119,6 +119,8 @@ class Classification(Task):
         if not self.labels:
             raise BadData("no record has a label: there is nothing to learn", field="labels")
         self._weights = torch.tensor([self._weight(label) for label in self.labels])
+        if self._positive is not None and self._positive not in self.labels:
+            raise UsageError(f"--positive {self._positive}: not one of the labels {', '.join(self.labels)}")
 
     def _weight(self, label: str) -> float:
         """Returns a label's weight; balanced, all labels weigh alike, or each as much as its absence."""
@@ -217,4 +219,4 @@ class Classification(Task):
 
     def score(self, records: Iterable[Record]) -> dict[str, Any]:
         """Returns accuracy and its kin."""
-        return metrics.score(records, positive=self.positive, labels=self.labels)
+        return metrics.score(records, positive=self._positive or "1", labels=self.labels)

@@ -262,6 +262,9 @@ def test_an_early_stop_keeps_the_best_epoch(home: Home) -> None:
     assert [row["step"] for row in rows(home.path / "early" / "log.jsonl")] == list(range(1, epochs[-1][0] + 1))
     assert notes(home.path / "early")["step"] == best
     assert told["dev"] == notes(home.path / "early")["dev"] == home.rescored("early")
+    log = rows(home.path / "early" / "log.jsonl")
+    assert (told["step"], told["loss"]) == (best, log[best - 1]["loss"])
+    assert f"step {epochs[-1][0]}: no better dev score for 2 epochs: the one of step {best} stays" in result.err
     at_best = (home.path / "early" / "steps" / str(best) / "model.safetensors").read_bytes()
     assert (home.path / "early" / "model.safetensors").read_bytes() == at_best
     assert at_best != (home.path / "early" / "steps" / str(epochs[-1][0]) / "model.safetensors").read_bytes()
@@ -273,7 +276,9 @@ def test_patience_that_is_not_tried_still_keeps_the_best_epoch(home: Home) -> No
     result = home.finetune("patient", "--early-stop", 50, "--epochs", 8)
     epochs = scored_epochs(result.err)
     assert [step for step, _ in epochs] == [STEPS * epoch for epoch in range(1, 9)]
-    assert notes(home.path / "patient")["step"] == max(epochs, key=lambda epoch: epoch[1])[0] < 48
+    best = max(epochs, key=lambda epoch: epoch[1])[0]
+    assert notes(home.path / "patient")["step"] == best < 48
+    assert f"the one of step {best} stays" in result.err
     assert not (home.path / "patient" / "checkpoint").exists()
 
 
@@ -283,5 +288,7 @@ def test_early_stops_among_several_runs(home: Home) -> None:
     for row in table["runs"]:
         steps = [each["step"] for each in rows(home.path / "early-runs" / "runs" / f"{row['run']}.jsonl")]
         assert steps[-1] == row["step"] + STEPS < 20 * STEPS
+        log = rows(home.path / "early-runs" / "runs" / f"{row['run']}.jsonl")
+        assert row["loss"] == log[row["step"] - 1]["loss"]
     assert table["dev"] == kept_of(table)["dev"] == home.rescored("early-runs")
     assert notes(home.path / "early-runs")["step"] == kept_of(table)["step"]

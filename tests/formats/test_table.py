@@ -145,6 +145,16 @@ def test_predictions() -> None:
     assert written("tsv", records).splitlines()[2] == '1\tb "c"\t\t\t{"é":true}\ty\t0.25'
 
 
+def test_a_written_table_that_is_predicted_anew_has_the_new_probabilities() -> None:
+    details = {"probabilities": {"x": 0.75, "y": 0.25}}
+    first = written("csv", [{"text": "a", "prediction": "x", "details": details}])
+    (record,) = read("csv", first)
+    again = written("csv", [record | {"prediction": "y", "details": details}])
+    assert again == "id,text,column_probability,prediction,probability\n0,a,0.75,y,0.25\n"
+    (record,) = read("csv", again)
+    assert (record["column_probability"], record["column_column_probability"]) == ("0.75", "0.25")
+
+
 @pytest.mark.parametrize(
     ("record", "options", "row"),
     [
