@@ -148,8 +148,8 @@ def command(
     Several values of --lr, --batch-size and --epochs make a grid, and --restarts begins each cell from several seeds.
     All runs share the records, read once; the model that is best on --dev is kept, and the table of runs goes to
     stderr, to stdout and into bertcli.json. A run that gives all dev records the same answer has failed: it is kept
-    only where all have. For span, --dev also fits the threshold of "no answer". The last epoch is kept, with
-    --early-stop the best.
+    only where all have. For span, --dev also fits the threshold of "no answer", which without it is 0 where some
+    records have none. The last epoch is kept, with --early-stop the best.
 
     A head that the model already has is kept where task and labels agree; a fresh one is named on stderr. The folder
     opens in transformers as BertForSequenceClassification, BertForTokenClassification, BertForQuestionAnswering or

@@ -80,7 +80,8 @@ def command(
     be filled it is an error.
 
     Several models of one task, with the same vocabulary and labels, are an ensemble: probabilities are the means of
-    each model's, regression's numbers too, and for span the scores of the tokens in each window.
+    each model's, regression's numbers too, and for span the scores of the tokens in each window and the
+    thresholds of no answer.
     """
     folders = [inference.open_model(streams, model) for model in models]
     task = task_of(folders, max_length, {name: value for name, value in own.items() if value is not None})
