@@ -18,6 +18,8 @@ from bertcli.errors import BadData
 
 Record = dict[str, Any]
 
+LARGEST_SCORE = 1e300
+
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
@@ -295,6 +297,17 @@ def key(record: Record, index: int) -> str:
 def as_text(identity: Any) -> str:
     """Returns an id as a string: itself if it is one, else its JSON."""
     return identity if isinstance(identity, str) else json.dumps(identity)
+
+
+def score_of(details: dict[str, Any], name: str, field: str) -> float:
+    """Returns a score out of what `predict` told of a span; raises `BadData`, naming the field, for what is none.
+
+    One so large that the difference of two might overflow is none either.
+    """
+    value: Any = details.get(name)
+    if type(value) not in (int, float) or not -LARGEST_SCORE < value < LARGEST_SCORE:
+        raise BadData(field=field, found=value, expected="a number, as predict makes it")
+    return float(value)
 
 
 def below(limit: int, rng: random.Random) -> int:

@@ -14,9 +14,7 @@ from bertcli.errors import BadData
 from bertcli.formats import Fault, stop
 from bertcli.formats.tree import Node, document, elements
 from bertcli.lines import Lines
-from bertcli.records import Record, SpanPrediction, as_text, checker
-
-LARGEST = 1e300  # of scores
+from bertcli.records import Record, SpanPrediction, as_text, checker, score_of
 
 # -- read -----------------------------------------------------------------------------------------------------------
 
@@ -111,9 +109,9 @@ def _nbest(record: Record) -> list[dict[str, Any]]:
     for answer in found:
         if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
             raise BadData("an answer without a text", field="details.nbest")
-        scores[answer["text"]] = _number(answer, "score", "details.nbest.score")
+        scores[answer["text"]] = score_of(answer, "score", "details.nbest.score")
     if record.get("prediction") == "":
-        scores.setdefault("", _number(details, "null_score", "details.null_score"))
+        scores.setdefault("", score_of(details, "null_score", "details.null_score"))
     best = sorted(scores.items(), key=lambda each: -each[1]) or [("empty", 0.0)]
     weights = [math.exp(score - best[0][1]) for _, score in best]
     return [
@@ -128,16 +126,8 @@ def write_odds(records: Iterable[Record], fault: Fault = stop) -> Iterator[bytes
 
 
 def _odds(record: Record) -> float:
-    null, best = (_number(_details(record), name, f"details.{name}") for name in ("null_score", "score"))
+    null, best = (score_of(_details(record), name, f"details.{name}") for name in ("null_score", "score"))
     return null - best
-
-
-def _number(values: dict[str, Any], name: str, field: str) -> float:
-    """Returns a score; raises `BadData` for what is none, or so large that a difference might overflow."""
-    value: Any = values.get(name)
-    if type(value) not in (int, float) or not -LARGEST < value < LARGEST:
-        raise BadData(field=field, found=value, expected="a number, as predict makes it")
-    return float(value)
 
 
 def _details(record: Record) -> dict[str, Any]:

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcli.errors import BadData
-from bertcli.records import Record, SpanPrediction
+from bertcli.records import Record, SpanPrediction, score_of
 
 SCHEMA = SpanPrediction
 
-LARGEST = 1e300  # of scores, whose difference must be a number too
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -88,16 +87,16 @@ def _best(record: Record, known: list[str]) -> Best | None:
     details, context = record.get("details") or {}, record.get("context")
     if context is None or "null_score" not in details:
         return None
-    start, end = _number(details, "start", int), _number(details, "end", int)
+    start, end = (_index(details, name) for name in ("start", "end"))
     text = context[start:end]
-    lead = float(_number(details, "null_score") - _number(details, "score"))
-    return Best(lead, bool(text), _marks(normalized(text), known))
+    null, best = (score_of(details, name, f"details.{name}") for name in ("null_score", "score"))
+    return Best(null - best, bool(text), _marks(normalized(text), known))
 
 
-def _number(details: dict[str, Any], name: str, *kinds: type) -> Any:
-    value: Any = details.get(name)
-    if type(value) not in (kinds or (int, float)) or not -LARGEST < value < LARGEST:
-        raise BadData(field=f"details.{name}", found=value, expected="an integer" if kinds else "a number")
+def _index(details: dict[str, Any], name: str) -> int:
+    value = details.get(name)
+    if type(value) is not int:
+        raise BadData(field=f"details.{name}", found=value, expected="an integer")
     return value
 
 

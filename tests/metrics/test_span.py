@@ -200,8 +200,14 @@ def test_best_figures_need_the_details_of_every_question() -> None:
     [
         ({"null_score": 1.0}, "'details.start': found nothing, expected an integer"),
         ({"null_score": 1.0, "start": 0, "end": 1.5}, "'details.end': found 1.5, expected an integer"),
-        ({"null_score": "1", "start": 0, "end": 1}, "'details.null_score': found '1', expected a number"),
-        ({"null_score": 1, "start": 0, "end": 1}, "'details.score': found nothing, expected a number"),
+        (
+            {"null_score": "1", "start": 0, "end": 1},
+            "'details.null_score': found '1', expected a number, as predict makes it",
+        ),
+        (
+            {"null_score": 1, "start": 0, "end": 1},
+            "'details.score': found nothing, expected a number, as predict makes it",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(details: dict[str, Any], said: str) -> None:
