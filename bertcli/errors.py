@@ -107,8 +107,9 @@ def shown(value: Any, limit: int = 60) -> str:
     """Returns a value as a message shows it: JSON-like, on one line, at most `limit` characters."""
     if value is None:
         return "nothing"
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"  # which may be large, and deep
+    if isinstance(value, list | dict):  # which may be large, and deep
+        kind = "list" if isinstance(value, list) else "object"
+        return f"a{'n' * (kind == 'object')} {kind}" if value else f"an empty {kind}"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -134,7 +134,7 @@ def test_a_faulty_vocabulary_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"tokenizer.json: not JSON"):
         read_vocabulary(tmp_path / "tokenizer.json")
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(BadData, match=r"config.json: found a list, expected a JSON object"):
+    with pytest.raises(BadData, match=r"config.json: found an empty list, expected a JSON object"):
         read_json(tmp_path / "config.json")
 
 

@@ -75,7 +75,11 @@ def test_every_field_is_checked(schema: type) -> None:
 def test_the_first_bad_element_is_named() -> None:
     for schema, record, said in (
         (Words, {"words": ["a", 1, None]}, "field 'words': found 1, expected a string at [1]"),
-        (Document, {"sentences": ["a", ["b", {}]]}, "field 'sentences': found an object, expected a string at [1][1]"),
+        (
+            Document,
+            {"sentences": ["a", ["b", {"c": 1}]]},
+            "field 'sentences': found an object, expected a string at [1][1]",
+        ),
         (Document, {"sentences": ["a", 2]}, "field 'sentences': found 2, expected a string or a list of words at [1]"),
     ):
         with pytest.raises(BadData) as caught:

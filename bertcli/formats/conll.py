@@ -144,7 +144,7 @@ def _columns(record: Record, width: int) -> list[list[str]]:
     checker(Tagging)(record)
     words = record["words"]
     if not words:
-        raise BadData(field="words", found="none", expected="one word or more: a sentence without any is none")
+        raise BadData(field="words", found=words, expected="one word or more: a sentence without any is none")
     columns = record.get("columns") or []
     if not isinstance(columns, list):
         raise BadData(field="columns", found=columns, expected="a list of columns")

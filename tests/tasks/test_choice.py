@@ -64,7 +64,7 @@ def theirs(path: Path, records: list[dict[str, Any]]) -> tuple[list[list[float]]
     [
         ({"choices": ["a"]}, "field 'text': found nothing, expected a string"),
         ({"text": "a"}, "field 'choices': found nothing, expected a list of strings"),
-        ({"text": "a", "choices": []}, "field 'choices': found a list, expected one text or more"),
+        ({"text": "a", "choices": []}, "field 'choices': found an empty list, expected one text or more"),
         ({"text": "a", "choices": ["a", 1]}, "field 'choices': found 1, expected a string at [1]"),
         ({"text": "a", "choices": ["a", "b"]}, "field 'label': found nothing, expected the index of a choice"),
         ({"text": "a", "choices": ["a", "b"], "label": 2}, "field 'label': found 2, expected the index of a choice"),

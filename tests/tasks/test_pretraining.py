@@ -101,7 +101,7 @@ HIDDEN = MASKED | {"masked_positions": [1], "masked_tokens": ["c"]}
     ("record", "said"),
     [
         ({"text": "a"}, "field 'tokens': found nothing, expected a list of strings"),
-        (MASKED | {"tokens": []}, "field 'tokens': found a list, expected"),
+        (MASKED | {"tokens": []}, "field 'tokens': found an empty list, expected"),
         (MASKED | {"tokens": ["[CLS]", "zebra", "[SEP]"]}, "field 'tokens': found 'zebra', expected a piece"),
         (MASKED | {"tokens": ["[CLS]", *"a" * 63, "[SEP]"]}, "field 'tokens': 65 tokens are more than the model's 64"),
         (MASKED | {"segment_b": 5}, "field 'segment_b': found 5, expected the index of a token"),
