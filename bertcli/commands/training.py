@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from bertcli.tasks.task import Example, Task
 
 
-Values = Integer | Number | Several
-
-
 class Usual(NamedTuple):
     """What a task has where nothing else is asked for."""
 
@@ -36,9 +33,6 @@ class Usual(NamedTuple):
     batch_size: int
     epochs: float
     max_length: int
-
-
-CELL = ("lr", "batch_size", "epochs")  # of which several values make a grid
 
 
 def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Callable[[F], F]:
@@ -69,6 +63,7 @@ def grid(tasks: Mapping[str, Usual]) -> Callable[[F], F]:
         @functools.wraps(function)
         def with_cells(*args: Any, task_name: str, **kwargs: Any) -> Any:
             from bertcli.engine.run import Output, Settings
+            from bertcli.engine.sweep import CELL
 
             given, usual = _taken(Settings, kwargs), tasks[task_name]._asdict()
             values = [given.pop(name) or (usual[name],) for name in CELL]
@@ -76,13 +71,13 @@ def grid(tasks: Mapping[str, Usual]) -> Callable[[F], F]:
             output = Output(**_taken(Output, kwargs))
             return function(*args, task_name=task_name, cells=cells, output=output, **kwargs)
 
-        by = {name: _told(tasks, name) for name in CELL}
         several = click.option(
             "--epochs",
             type=Several(Number(0, min_open=True)),
-            help=f"Passes over the records.  [default: {by['epochs']}]",
+            help=f"Passes over the records.  [default: {_told(tasks, 'epochs')}]",
         )
-        rates = learning(by["lr"], by["batch_size"], Several(Number(0, min_open=True)), Several(Integer(1)), 0.1)
+        lr, batch_size = (_told(tasks, name) for name in ("lr", "batch_size"))
+        rates = learning(lr, batch_size, Several(Number(0, min_open=True)), Several(Integer(1)), 0.1)
         return applied(several, saving(0), rates, seed)(with_cells)  # type: ignore[return-value]
 
     return decorate
@@ -197,8 +192,8 @@ def notes() -> dict[str, Any]:
 def prepare(streams: Streams, output: Output, runs: list[Settings], *, force: bool, start: Path | None) -> None:
     """Make the output folder; a `--resume` of what is finished ends the command here, with the figures of then.
 
-    The settings are those of each run. Raises `UsageError` where it is the folder to start from,
-    whose weights are read only later, or where a finished run had other settings.
+    The settings are those of each run. Raises `UsageError` where it is the folder to start from, whose weights are read
+    only later, or where a finished run had other settings.
     """
     from bertcli import folder
 
@@ -221,6 +216,8 @@ def prepare(streams: Streams, output: Output, runs: list[Settings], *, force: bo
 
 def _changed(notes: dict[str, Any], runs: list[Settings]) -> str:
     """Returns how finished runs differ from those that are asked for, "" where they do not."""
+    from bertcli.engine.sweep import CELL
+
     old, now = notes.get("settings", {}), asdict(runs[0])
     own = (*CELL, "seed")  # in which runs differ from each other
     rows = notes.get("runs", [old])
