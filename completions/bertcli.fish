@@ -139,12 +139,12 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dev -d 'Records
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l restarts -d 'Runs of each cell of the grid, from seeds that follow each other: other shuffles, other heads' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l early-stop -d 'End a run after so many epochs without a better dev score, and keep its best epoch; 0: never' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l metric -d 'The dev score that is to be best' -r
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l class-weights -d 'Of classification: how much records of each label count, balanced or such as no=1,yes=3.5' -r
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l positive -d 'Of classification: the label whose f1, precision and recall --dev has, where there are two' -r
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l cut -d 'Cut texts that are too long, instead of reading windows'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l stride -d 'Of span: tokens from one window to the next, half a window at most' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-question -d 'Of span: a question'\''s tokens, at most' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-answer -d 'Of span: an answer'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l class-weights -d 'classification: How much records of each label count, balanced or such as no=1,yes=3.5' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l positive -d 'classification: The label whose f1, precision and recall --dev has, where there are two' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l cut -d 'classification, regression, choice: Cut texts that are too long, instead of reading windows'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l stride -d 'span: Tokens from one window to the next, half a window at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-question -d 'span: A question'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-answer -d 'span: An answer'\''s tokens, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens per sequence, specials included; what is longer is read in overlapping windows' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l epochs -d 'Passes over the records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s o -l output -d 'The model folder to write' -r
@@ -171,12 +171,12 @@ complete -c bertcli -n '__fish_seen_subcommand_from predict' -l on-error -d 'Wha
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l text -d 'Take every input as plain text, even if it begins with '\''{'\'''
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -s m -l model -d 'The model folder; of several, the mean of their answers counts' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'Tokens per sequence, specials included; what is longer is read in windows' -x
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l top-k -d 'Pieces to name for each hidden token' -x
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l nbest -d 'Of span: answers to name, each with its probability' -x
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l null-threshold -d 'Of span: there is no answer where its score is so far below that of none; inf: there always is' -x
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l stride -d 'Of span: tokens from one window to the next, half a window at most' -x
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-question -d 'Of span: a question'\''s tokens, at most' -x
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-answer -d 'Of span: an answer'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l top-k -d 'pretraining: Pieces to name for each hidden token' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l nbest -d 'span: Answers to name, each with its probability' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l null-threshold -d 'span: There is no answer where its score is so far below that of none; inf: there always is' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l stride -d 'span: Tokens from one window to the next, half a window at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-question -d 'span: A question'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-answer -d 'span: An answer'\''s tokens, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
@@ -195,7 +195,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from score' -l positive -d 'Of classification: the label whose f1, precision and recall are given, where there are two' -r
+complete -c bertcli -n '__fish_seen_subcommand_from score' -l positive -d 'classification: The label whose f1, precision and recall are given, where there are two' -r
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'

@@ -18,6 +18,7 @@ from program import Result, environment
 
 TUNE = ["finetune", "classification", "labelled.jsonl", "-o", "out"]
 DEV = [*TUNE, "--dev", "dev.jsonl"]
+PREDICT = ["predict", "dev.jsonl", "-m", "classifier"]
 TRAIN = ["pretrain", "train.jsonl.zst", "-o", "out", "--num-layers", 1, "--hidden-size", 8, "--num-heads", 1]
 
 
@@ -46,7 +47,7 @@ def home(house: Path, tmp_path: Path) -> Path:
         (["pretrain", "train.jsonl.zst", "-o", "out", "--start", "model", "--preset", "base"], "has its own size"),
         (["finetune", "classification", "dev.jsonl", "-o", "model", "-m", "model/steps/3"], "No such file"),
         (["embed", "dev.jsonl", "--layers", "9"], "--layers 9"),
-        (["predict", "dev.jsonl", "-m", "classifier", "--max-length", 100000], "has 512 positions"),
+        ([*PREDICT, "--max-length", 100000], "has 512 positions"),
         ([*DEV, "--lr", ""], "'' is not a valid number"),
         ([*DEV, "--lr", "1e-3,"], "'' is not a valid number"),
         ([*DEV, "--lr", "1e-3,,1e-4"], "'' is not a valid number"),
@@ -79,15 +80,30 @@ def home(house: Path, tmp_path: Path) -> Path:
         ([*DEV, "--class-weights", "0=1,=2"], "neither 'balanced' nor a list"),
         ([*DEV, "--class-weights", "0=1,1=inf"], "neither 'balanced' nor a list"),
         (["finetune", "parsing", "labelled.jsonl", "-o", "out"], "'parsing' is not one of"),
-        (["predict", "dev.jsonl", "-m", "classifier", "--nbest", 2], "--nbest is no option of classification"),
-        (["predict", "dev.jsonl", "-m", "classifier", "--null-threshold", 1], "--null-threshold is no option of"),
-        (["predict", "dev.jsonl", "-m", "classifier", "--null-threshold", "nan"], "not a number"),
-        (["predict", "dev.jsonl", "-m", "classifier", "--stride", 9], "--stride is no option of classification"),
-        (["predict", "dev.jsonl", "-m", "classifier", "--top-k", 2], "--top-k is no option of classification"),
-        (["predict", "pairs.jsonl.zst", "-m", "model", "--nbest", 2], "--nbest is no option of pretraining"),
+        (
+            ["predict", "dev.jsonl", "-m", "classifier", "--nbest", 2],
+            "--nbest is an option of span, not of classification",
+        ),
+        (
+            ["predict", "dev.jsonl", "-m", "classifier", "--null-threshold", 1],
+            "--null-threshold is an option of span, not of",
+        ),
+        ([*PREDICT, "--null-threshold", "nan"], "not a number"),
+        (
+            ["predict", "dev.jsonl", "-m", "classifier", "--stride", 9],
+            "--stride is an option of span, not of classification",
+        ),
+        (
+            ["predict", "dev.jsonl", "-m", "classifier", "--top-k", 2],
+            "--top-k is an option of pretraining, not of classification",
+        ),
+        (
+            ["predict", "pairs.jsonl.zst", "-m", "model", "--nbest", 2],
+            "--nbest is an option of span, not of pretraining",
+        ),
         (["predict", "pairs.jsonl.zst", "-m", "model", "-m", "model"], "several models are an ensemble of a task"),
-        (["predict", "dev.jsonl", "-m", "classifier", "-m", "model"], "classifier and model differ in their tasks"),
-        (["predict", "dev.jsonl", "-m", "classifier", "-m", "nowhere"], "nowhere/config.json: No such file"),
+        ([*PREDICT, "-m", "model"], "classifier and model differ in their tasks"),
+        ([*PREDICT, "-m", "nowhere"], "nowhere/config.json: No such file"),
     ],
 )
 def test_what_cannot_be_meant(bertcli: Callable[..., Result], home: Path, line: list[object], said: str) -> None:

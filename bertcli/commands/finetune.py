@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options, training
+from bertcli.commands import inference, options, owned, training
 from bertcli.commands.training import Usual
 from bertcli.errors import BadData, UsageError, many
 
@@ -29,17 +29,6 @@ TASKS = {
     "span": Usual(5e-5, 32, 3, 384),
     "choice": Usual(2e-5, 16, 3, 128),
 }
-# The options that not every task has.
-OWN = {
-    "class_weights": ("classification",),
-    "positive": ("classification",),
-    "cut": ("classification", "regression", "choice"),
-    "stride": ("span",),
-    "max_question": ("span",),
-    "max_answer": ("span",),
-}
-
-
 Weights = str | dict[str, float] | None
 
 
@@ -103,17 +92,24 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
     "--metric",
     help="The dev score that is to be best.  [default: accuracy; regression spearman; tagging and span f1]",
 )
-@click.option(
+@owned.option(
+    ("classification",),
     "--class-weights",
     callback=parse_weights,
-    help="Of classification: how much records of each label count, balanced or such as no=1,yes=3.5.",
+    help="How much records of each label count, balanced or such as no=1,yes=3.5.",
 )
-@click.option(
+@owned.option(
+    ("classification",),
     "--positive",
     metavar="LABEL",
-    help="Of classification: the label whose f1, precision and recall --dev has, where there are two.  [default: 1]",
+    help="The label whose f1, precision and recall --dev has, where there are two.  [default: 1]",
 )
-@click.option("--cut", is_flag=True, default=None, help="Cut texts that are too long, instead of reading windows.")
+@owned.option(
+    ("classification", "regression", "choice"),
+    "--cut",
+    is_flag=True,
+    help="Cut texts that are too long, instead of reading windows.",
+)
 @options.spans
 @click.option(
     "--max-length",
@@ -158,8 +154,8 @@ def command(
     from bertcli.engine.sweep import Sweep, planned
     from bertcli.tasks import new
 
-    runs = planned(cells, restarts)
-    check(streams, task_name, own, runs, output, dev)
+    runs, own = planned(cells, restarts), owned.own(task_name, own)
+    check(streams, runs, output, dev)
     start = inference.open_model(streams, model)
     training.prepare(streams, output, runs, force=force, start=model)
     length = start.length(max_length, usual=TASKS[task_name].max_length)
@@ -171,21 +167,11 @@ def command(
     training.tell(streams, sweep.train(spool, scored, network_of, watch))
 
 
-def check(
-    streams: Streams,
-    task: str,
-    own: dict[str, Any],
-    runs: list[Settings],
-    output: Output,
-    dev: str | None,
-) -> None:
-    """Raise `UsageError` for an option of another task, and for a choice between models that nothing can decide.
+def check(streams: Streams, runs: list[Settings], output: Output, dev: str | None) -> None:
+    """Raise `UsageError` for a choice between models that nothing can decide.
 
     Raises `NoInput` for a dev file that is not there: before anything is read.
     """
-    for name, tasks in OWN.items():
-        if own[name] is not None and task not in tasks:
-            raise UsageError(f"--{name.replace('_', '-')} is an option of {' and '.join(tasks)}, not of {task}")
     if dev is None and len(runs) > 1:
         raise UsageError("several runs need --dev, which says which of them is best")
     if dev is None and (runs[0].early_stop or runs[0].metric is not None):

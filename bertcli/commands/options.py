@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from bertcli.commands import owned
 from bertcli.commands.streams import Streams
 
 if TYPE_CHECKING:
@@ -298,13 +299,14 @@ models = click.option(
     help="The model folder; of several, the mean of their answers counts.  [env var: BERTCLI_MODEL; default: model]",
 )
 spans = applied(
-    click.option(
+    owned.option(
+        ("span",),
         "--stride",
         type=Integer(1),
-        help="Of span: tokens from one window to the next, half a window at most.  [default: 128]",
+        help="Tokens from one window to the next, half a window at most.  [default: 128]",
     ),
-    click.option("--max-question", type=Integer(1), help="Of span: a question's tokens, at most.  [default: 64]"),
-    click.option("--max-answer", type=Integer(1), help="Of span: an answer's tokens, at most.  [default: 30]"),
+    owned.option(("span",), "--max-question", type=Integer(1), help="A question's tokens, at most.  [default: 64]"),
+    owned.option(("span",), "--max-answer", type=Integer(1), help="An answer's tokens, at most.  [default: 30]"),
 )
 max_tokens = click.option(
     "--max-tokens",

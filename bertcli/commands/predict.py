@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options
+from bertcli.commands import inference, options, owned
 from bertcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,12 +59,15 @@ if TYPE_CHECKING:
     help="Tokens per sequence, specials included; what is longer is read in windows.  "
     "[default: the model's, which is that of its fine-tuning]",
 )
-@click.option("--top-k", type=options.Integer(1), help="Pieces to name for each hidden token.  [default: 5]")
-@click.option("--nbest", type=options.Integer(1), help="Of span: answers to name, each with its probability.")
-@click.option(
+@owned.option(
+    ("pretraining",), "--top-k", type=options.Integer(1), help="Pieces to name for each hidden token.  [default: 5]"
+)
+@owned.option(("span",), "--nbest", type=options.Integer(1), help="Answers to name, each with its probability.")
+@owned.option(
+    ("span",),
     "--null-threshold",
     type=options.Threshold(),
-    help="Of span: there is no answer where its score is so far below that of none; inf: there always is.  "
+    help="There is no answer where its score is so far below that of none; inf: there always is.  "
     "[default: the model's, if it has one, else inf]",
 )
 @options.spans
@@ -84,23 +87,22 @@ def command(
     thresholds of no answer.
     """
     folders = [inference.open_model(streams, model) for model in models]
-    task = task_of(folders, max_length, {name: value for name, value in own.items() if value is not None})
+    task = task_of(folders, max_length, own)
     inference.infer(streams, folders, task, device)
 
 
 def task_of(folders: list[ModelFolder], max_length: int | None, own: dict[str, Any]) -> Task:
     """Returns the task of some folders, for sequences that all of them can read.
 
-    Raises `UsageError` for an option that is another task's, and where folders differ in what they answer or read.
+    Raises click's error for an option that is another task's, and `UsageError` where folders differ in what they
+    answer or read.
     """
-    from bertcli.tasks import OWN, of_folder
+    from bertcli.tasks import of_folder
 
     length = min(folder.length(max_length) for folder in folders)
-    first, *others = [of_folder(folder, length, **own) for folder in folders]
-    if foreign := sorted(own.keys() - OWN[first.name]):
-        raise UsageError(
-            f"--{foreign[0].replace('_', '-')} is no option of {first.name}, for which {folders[0].path} is"
-        )
+    given = {name: value for name, value in own.items() if value is not None}
+    first, *others = [of_folder(folder, length, **given) for folder in folders]
+    owned.own(first.name, own)
     if others and first.name == "pretraining":
         raise UsageError("several models are an ensemble of a task that they were fine-tuned for")
     for folder, task in zip(folders[1:], others, strict=True):

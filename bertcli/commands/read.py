@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bertcli.commands import foreign, options
+from bertcli.commands import foreign, options, owned
 from bertcli.commands.streams import Streams
 from bertcli.formats import GLOBAL_IDS, PREDICTIONS, READERS, Reader, answered, predictions, reader
 from bertcli.schemes import SCHEMES
@@ -50,26 +50,26 @@ from bertcli.schemes import SCHEMES
     ],
 )
 @click.argument("name", metavar="FORMAT", type=click.Choice(list(READERS)))
-@foreign.option(
+@owned.option(
     ("text",),
     "--document",
     "border",
     type=click.Choice(["blank-line", "file", "line"]),
     help="What ends a document: a blank line (the default), the file's end, or every line.",
 )
-@foreign.option(
+@owned.option(
     ("text",),
     "--split",
     type=options.SPLIT,
     help="How it is cut into sentences: at line ends (the default), by rules or by sentencex, both for English.",
 )
-@foreign.option(
+@owned.option(
     tuple(PREDICTIONS),
     "--predictions",
     type=click.Path(allow_dash=True),
     help="An official file of answers, put beside the records as `prediction`.",
 )
-@foreign.option(
+@owned.option(
     ("triviaqa",),
     "--evidence",
     metavar="DIR",
@@ -77,39 +77,39 @@ from bertcli.schemes import SCHEMES
     needed=True,
     help="Where the pages are.",
 )
-@foreign.option(
+@owned.option(
     ("triviaqa",), "--words", type=options.Integer(1), help="Words of a page to keep, its first.  [default: 400]"
 )
-@foreign.option(
+@owned.option(
     ("swag",),
     "--seed",
     type=options.Integer(0, 2**63 - 1),
     help="Where it puts the right endings of the full layout.  [default: 0]",
 )
-@foreign.option(("conll",), "--documents", is_flag=True, help="A record a document, not a sentence.")
-@foreign.option(
+@owned.option(("conll",), "--documents", is_flag=True, help="A record a document, not a sentence.")
+@owned.option(
     ("conll",),
     "--scheme",
     type=click.Choice(SCHEMES, case_sensitive=False),
     help="Spell the labels anew in this scheme.",
 )
-@foreign.option(
+@owned.option(
     foreign.TABLES, "--text", "text_column", metavar="COLUMN", help="The column of the text.  [default: text]"
 )
-@foreign.option(
+@owned.option(
     foreign.TABLES,
     "--text-pair",
     "pair_column",
     metavar="COLUMN",
     help="That of the second.  [default: text_pair, if any]",
 )
-@foreign.option(
+@owned.option(
     foreign.TABLES, "--label", "label_column", metavar="COLUMN", help="That of the label.  [default: label, if any]"
 )
-@foreign.option(foreign.TABLES, "--id", "id_column", metavar="COLUMN", help="That of the id.  [default: id, if any]")
-@foreign.option(foreign.TABLES, "--number", is_flag=True, help="The label is a number.")
+@owned.option(foreign.TABLES, "--id", "id_column", metavar="COLUMN", help="That of the id.  [default: id, if any]")
+@owned.option(foreign.TABLES, "--number", is_flag=True, help="The label is a number.")
 @foreign.several
-@foreign.option(foreign.TABLES, "--no-header", "headerless", is_flag=True, help="Columns have numbers, from 1.")
+@owned.option(foreign.TABLES, "--no-header", "headerless", is_flag=True, help="Columns have numbers, from 1.")
 @foreign.delimiter
 @options.inputs("FILE")
 def command(streams: Streams, name: str, **given: Any) -> None:
@@ -130,9 +130,10 @@ def command(streams: Streams, name: str, **given: Any) -> None:
     csv is RFC 4180: quotes round a cell that holds commas, quotes (then doubled) or line ends, which become LF. tsv
     knows no quotes. Cells are kept as they are; an empty label is none, with `--several` an empty list; a column
     `prediction` is read like the label. Other columns pass as strings under their own names, with `column_` before one
-    that is a name of the record's own fields. Columns are counted by the first row: one with more or fewer is bad.
+    that is a name of the record's own fields, or `probability`, which write adds. Columns are counted by the first row:
+    one with more or fewer is bad.
     """
-    read, files = chosen(streams, name, foreign.own(name, given)), streams.lines()
+    read, files = chosen(streams, name, owned.own(name, given)), streams.lines()
     prefixed = len(streams.files) > 1 and name not in GLOBAL_IDS
     with streams.writer() as out:
         for lines in files:

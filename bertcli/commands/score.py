@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from bertcli.commands import options
+from bertcli.commands import options, owned
 from bertcli.commands.streams import Streams
 
 TASKS = ("classification", "regression", "tagging", "span", "choice", "pretraining")
@@ -38,10 +38,11 @@ TASKS = ("classification", "regression", "tagging", "span", "choice", "pretraini
     ],
 )
 @click.argument("task", metavar="TASK", type=click.Choice(TASKS))
-@click.option(
+@owned.option(
+    ("classification",),
     "--positive",
     metavar="LABEL",
-    help="Of classification: the label whose f1, precision and recall are given, where there are two.  [default: 1]",
+    help="The label whose f1, precision and recall are given, where there are two.  [default: 1]",
 )
 @options.inputs("FILE")
 def command(streams: Streams, task: str, positive: str | None) -> None:
@@ -76,10 +77,8 @@ def command(streams: Streams, task: str, positive: str | None) -> None:
     `total` is the number of records. A metric of which there is nothing to count is left out; empty input gives a
     `total` of 0.
     """
-    if positive is not None and task != "classification":
-        raise click.UsageError(f"--positive is an option of classification, not of {task}")
+    given = owned.own(task, {"positive": positive})
     metric = importlib.import_module(f"bertcli.metrics.{task}")
-    given = {} if positive is None else {"positive": positive}
     observed = streams.reader(metric.SCHEMA).map(metric.observe)
     streams.write_result(metric.summarize(observed, **given))
     streams.report_skipped()

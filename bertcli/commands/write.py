@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import foreign, options
+from bertcli.commands import foreign, options, owned
 from bertcli.formats import WRITERS, writer
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def command(streams: Streams, name: str, **given: Any) -> None:
     several labels are joined where `--several` says by what. Later records may lack fields, but have no others. csv
     quotes where it must; a tab or a line end in tsv is an error.
     """
-    given = foreign.own(name, given)
+    given = owned.own(name, given)
     streams.plain = True  # other people's programs read it
     records = Records(streams.lines())
     with streams.writer() as out:

@@ -13,11 +13,9 @@ from bertcli.lines import Lines
 from bertcli.records import Record
 from bertcli.stream import dumps
 
-# A record's own, and what is written of its details, which no other column may take.
-FIELDS = (
-    *("id", "text", "text_pair", "label", "labels", "prediction", "probability", "details"),
-    *("words", "tokens", "vectors"),
-)
+# Names that no other column may take: the record's own fields, and what is written of its `details`.
+FIELDS = {"id", "text", "text_pair", "label", "labels", "words", "prediction", "details", "tokens", "vectors"}
+WRITTEN = {"probability"}
 
 # -- reading --------------------------------------------------------------------------------------------------------
 
@@ -81,9 +79,9 @@ def _place(name: str, header: list[str]) -> int:
 
 
 def _own(name: str, header: list[str]) -> str:
-    """Returns the name under which a column passes: with `column_` before it where it is a field's of the record."""
+    """Returns the name under which a column passes: with `column_` before it where that is taken."""
     free = name
-    while free in FIELDS or (free != name and free in header):
+    while free in FIELDS | WRITTEN or (free != name and free in header):
         free = f"column_{free}"
     return free
 

@@ -17,11 +17,6 @@ from bertcli.tasks.task import Task
 from bertcli.text.wordpiece import WordPiece
 from bertcli.weights.safetensors import ModelFolder
 
-OWN = {  # what `of_folder` can be told of a task
-    **dict.fromkeys(("classification", "regression", "tagging", "choice"), frozenset[str]()),
-    "span": {"nbest", "null_threshold", "stride", "max_question", "max_answer"},
-    "pretraining": {"top_k"},
-}
 NEW: dict[str, Callable[..., Task]] = {
     "classification": Classification,
     "regression": Regression,
@@ -31,8 +26,7 @@ NEW: dict[str, Callable[..., Task]] = {
 
 
 def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
-    """Returns a task to learn by its name, with those of its own options that are not None."""
-    own = {option: value for option, value in own.items() if value is not None}
+    """Returns a task to learn by its name, with its own options."""
     if name == "span":
         return Span(wordpiece, max_length, Rule(**own))
     return NEW[name](wordpiece, max_length, **own)

@@ -334,10 +334,10 @@ def test_options_of_span_are_of_no_other_task(
     folder = kind if kind == "pretrained" else f"{kind}-0"
     result = program.run(["predict", "classification.jsonl", "-m", folder, option[0], str(option[1])], home)
     assert (result.status, result.out) == (2, b"")
-    assert f"{option[0]} is no option of " in result.err
+    assert f"{option[0]} is an option of span, not of " in result.err
 
 
 def test_top_k_is_of_a_pretrained_model_alone(home: Path, program: warm.Program) -> None:
     for kind in KINDS:
         result = program.run(["predict", f"{kind}.jsonl", "-m", f"{kind}-0", "--top-k", "3"], home)
-        assert (result.status, "--top-k is no option of " in result.err) == (2, True)
+        assert (result.status, "--top-k is an option of pretraining, not of " in result.err) == (2, True)
