@@ -6,14 +6,16 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import islice
 from multiprocessing.connection import Connection
 from operator import attrgetter
 from queue import Queue
-from threading import Thread
+from threading import Event, Semaphore, Thread
 from typing import Any, Generic, TypeVar
 
 from bertcli.errors import BertcliError
@@ -26,6 +28,14 @@ AHEAD = 3  # items that a process holds at most: one to go on with, one in work,
 OPEN = 8  # results for each process that may wait for an earlier one
 END = object()  # of what goes through a queue
 
+# This process's ends of pipes. Whoever starts later lets go of them: a pipe that somebody else holds open never ends.
+_own: set[Connection] = set()
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # they may go to all processes; the first one decides
+ROOM = None  # what says that there is room for one item more
+
+
+# -- many at once ---------------------------------------------------------------------------------------------------
+
 
 def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int = 1) -> Generator[R, None, None]:
     """Yields what the function makes of each item, in their order, in `workers` processes but for the first few.
@@ -35,25 +45,32 @@ def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int 
     results travel as pickles. Raises what the function raises in its item's place, and `BertcliError` where a process
     was killed.
     """
+    with closing(paused(function, items, workers)) as results:
+        yield from (result for result in results if result is not None)
+
+
+def paused(function: Callable[[T], R], items: Iterable[T | None], workers: int = 1) -> Generator[R | None, None, None]:
+    """Yields what `ordered` does, and None where the next result has to be waited for."""
     if workers > 1:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads of `tokenizers` would not live through a fork
     remaining = iter(items)
-    alone = (function(item) for item in remaining if item is not None)
-    yield from alone if workers == 1 else islice(alone, ALONE)
+    for item in remaining if workers == 1 else islice(remaining, ALONE):
+        yield None if item is None else function(item)
     if workers > 1:
         yield from _shared(function, remaining, workers)
 
 
-def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int) -> Iterator[R]:
+def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int) -> Iterator[R | None]:
     started: list[_Worker[T, R]] = []
     waiting: deque[_Worker[T, R] | _Done[R]] = deque()
     try:
         for item in items:
             if item is None:
                 yield from _results(waiting)
+                yield None
                 continue
             if len(started) < workers - 1:
-                started.append(_Worker(function, started))
+                started.append(_Worker(function))
             while (idlest := min(started, key=attrgetter("held"))).held == AHEAD and waiting[0].is_ready:
                 yield waiting.popleft().result()
             if idlest.held < AHEAD:
@@ -91,42 +108,27 @@ class _Done(Generic[R]):
 class _Worker(Generic[T, R]):
     """A process that makes results of items, first in, first out."""
 
-    def __init__(self, function: Callable[[T], R], others: list[_Worker[T, R]]) -> None:
-        """Start a copy of this process, which lets go of what it inherits from the others."""
-        self._pipe, far = multiprocessing.Pipe()
-        inherited = [self._pipe, *(other._pipe for other in others)]
-        fork = multiprocessing.get_context("fork")
-        self._process = fork.Process(target=_serve, args=(function, far, inherited), daemon=True)
-        self._process.start()
-        far.close()
+    def __init__(self, function: Callable[[T], R]) -> None:
+        """Start it."""
+        self._process = _Fork(_serve, function)
+        self.end = self._process.end
         self.held = 0  # items whose results have not been asked for
 
     def send(self, item: T) -> None:
         """Hand over an item."""
         self.held += 1
-        with suppress(OSError):  # a dead process: its missing result tells
-            self._pipe.send(item)
+        self._process.send(item)
 
     @property
     def is_ready(self) -> bool:
         """Returns whether the next result need not be waited for."""
-        return self._pipe.poll()
+        return self._process.has_sent
 
     def result(self) -> R:
         """Returns the result of the first item that was sent and not answered."""
         self.held -= 1
-        try:
-            made: tuple[R | None, Exception | None] = self._pipe.recv()
-        except (EOFError, OSError):  # at the end of a message, or within one
-            self._process.join()
-            raise BertcliError(f"a worker process died (exit status {self._process.exitcode})") from None
+        made: tuple[R | None, Exception | None] = self._process.receive()
         return _opened(made)
-
-    def end(self) -> None:
-        """Stop the process, whatever it does."""
-        self._process.kill()  # it has nothing to put in order, and may be stopped
-        self._process.join()
-        self._pipe.close()
 
 
 def _attempt(function: Callable[[T], R], item: T) -> tuple[R | None, Exception | None]:
@@ -143,11 +145,8 @@ def _opened(made: tuple[R | None, Exception | None]) -> R:
     return result  # type: ignore[return-value]
 
 
-def _serve(function: Callable[[Any], Any], pipe: Connection, inherited: list[Connection]) -> None:
+def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
     """Answer items until the other end of the pipe is closed, by whatever end its process comes to."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt goes to all processes; the first one decides
-    for other in inherited:
-        other.close()
     # Items are taken in and results handed out while one is worked on, so that nobody waits for room in a pipe.
     items: Queue[Any] = Queue()
     results: Queue[bytes] = Queue()
@@ -168,3 +167,123 @@ def _hand_out(pipe: Connection, results: Queue[bytes]) -> None:
     with suppress(OSError):
         while True:
             pipe.send_bytes(results.get())
+
+
+# -- ahead ----------------------------------------------------------------------------------------------------------
+
+
+def ahead(items: Iterable[T], most: int, told: list[Any]) -> Generator[T, None, None]:
+    """Yields items that another process makes, at most so many of them before they are asked for.
+
+    What is added to the list `told` there is added to it here too, with the item that comes next. Raises what the
+    items raise in its place, and `BertcliError` where the process was killed.
+    """
+    process = _Fork(_run_ahead, items, most, told)
+    try:
+        while True:
+            item, more, error = process.receive()
+            process.send(ROOM)
+            told += more
+            if error is not None:
+                raise error
+            if not item:
+                return
+            yield item[0]
+    finally:
+        process.end()
+
+
+def _run_ahead(pipe: Connection, items: Iterable[Any], most: int, told: list[Any]) -> None:
+    """Hand over items, each in a list, and at the end an empty one; the next item is always in work."""
+    room, known = Semaphore(most), len(told)
+    Thread(target=_make_room, args=(pipe, room), daemon=True).start()
+    remaining = ([item] for item in items)
+    item: list[Any] | None = None
+    while item is None or item:
+        item, error = _attempt(lambda rest: next(rest, []), remaining)
+        room.acquire()
+        pipe.send((item, told[known:], error))
+        known = len(told)
+        if error is not None:
+            break
+    Event().wait()
+
+
+def _make_room(pipe: Connection, room: Semaphore) -> None:
+    with suppress(EOFError, OSError):
+        while True:
+            pipe.recv()
+            room.release()
+    os._exit(0)  # even where the next item is still waited for
+
+
+# -- processes ------------------------------------------------------------------------------------------------------
+
+
+class _Fork:
+    """A copy of this process at work, with a pipe to it.
+
+    Not one of `multiprocessing`, which would close its stdin and forbid it to start others.
+    """
+
+    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Start it."""
+        self._pipe, far = multiprocessing.Pipe()
+        _own.add(self._pipe)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # threads are not copied: the copy needs none of them
+            self._id = os.fork()
+        if not self._id:
+            _become(work, far, arguments, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        far.close()
+
+    def send(self, item: Any) -> None:
+        """Hand over an item."""
+        with suppress(OSError):  # a dead process: what it does not send tells
+            self._pipe.send(item)
+
+    @property
+    def has_sent(self) -> bool:
+        """Returns whether the next thing that it sends need not be waited for."""
+        return self._pipe.poll()
+
+    def receive(self) -> Any:
+        """Returns what it sends next; raises `BertcliError` where it has died."""
+        try:
+            return self._pipe.recv()
+        except (EOFError, OSError):  # at the end of a message, or within one
+            raise BertcliError(f"a worker process died (exit status {self._wait()})") from None
+
+    def _wait(self) -> int | None:
+        process, self._id = self._id, 0
+        with suppress(ChildProcessError):  # where nobody is to be told of children's ends
+            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        return None
+
+    def end(self) -> None:
+        """Stop it, whatever it does."""
+        if self._id:
+            os.kill(self._id, signal.SIGKILL)  # it has nothing to put in order, and may be stopped
+            self._wait()
+        _own.discard(self._pipe)
+        self._pipe.close()
+
+
+def _become(work: Callable[..., None], pipe: Connection, arguments: tuple[Any, ...], mask: set[Any]) -> None:
+    """Do the work of a process that was just started, and end it."""
+    status = 1
+    try:
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        while _own:
+            _own.pop().close()
+        _own.add(pipe)
+        work(pipe, *arguments)
+        status = 0
+    except BaseException:  # which nobody else would tell of
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)

@@ -130,6 +130,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l seed -d 'Where 
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l workers -d 'Processes that get batches ready while others train; 1: none; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -163,6 +164,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l seed -d 'Where 
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l workers -d 'Processes that get batches ready while others train; 1: none; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification regression tagging span choice' -x -a 'classification regression tagging span choice'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
 @click.option("--stop-at", type=options.Integer(0), default=0, help="Stop after this step; --resume goes on.")
 @training.options(lr=1e-4, warmup=0.01, batch_size=256, save_every=1000)
 @options.compute
+@training.workers
 def command(
     streams: Streams,
     output: Output,
@@ -109,7 +110,7 @@ def command(
     its losses, and while the run goes on checkpoint/. SIGINT, SIGTERM and SIGUSR1 save a checkpoint first.
     """
     from bertcli.engine.run import Run
-    from bertcli.records import Anything
+    from bertcli.engine.spool import encoded
     from bertcli.tasks.pretraining import Pretraining
 
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
@@ -118,7 +119,7 @@ def command(
     notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
-    run.stream(streams.reader(Anything).map(task.encode))
+    run.stream(streams.paused(task.encode, encoded, workers=device.workers), streams.skipped)
     training.watch(streams, run, run.train(network))
     training.tell(streams, run.result())
 

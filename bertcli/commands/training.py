@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ from bertcli.commands.streams import Streams, readable
 from bertcli.errors import BadData, UsageError, many
 
 if TYPE_CHECKING:
+    from bertcli.engine.device import Device
     from bertcli.engine.run import Output, Run, Settings
     from bertcli.model.heads import Network
     from bertcli.records import Record
@@ -171,6 +172,22 @@ def learning(
             help="On activations and on attention.",
         ),
     )
+
+
+def workers(function: F) -> F:
+    """Adds `--workers` to a command that gets a `device`, which it is made part of."""
+
+    @functools.wraps(function)
+    def with_workers(*args: Any, device: Device, workers: int | None, **kwargs: Any) -> Any:
+        return function(*args, device=replace(device, workers=workers or device.workers), **kwargs)
+
+    option = click.option(
+        "--workers",
+        type=Integer(1),
+        help="Processes that get batches ready while others train; 1: none; the result is the same.  "
+        "[default: 1, for a GPU 6 or as many as there are cores]",
+    )
+    return option(with_workers)  # type: ignore[return-value]
 
 
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from bertcli.errors import UsageError
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
+WORKERS = 6  # processes that keep a GPU busy; a CPU's cores are busy with the network itself
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Device:
     device: torch.device
     precision: str  # fp32 or bf16
     max_tokens: int
+    workers: int = 1  # processes, this one among them, that get batches ready for it
 
     def autocast(self) -> AbstractContextManager[object]:
         """Returns the context in which the network runs forward."""
@@ -41,4 +44,5 @@ def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None
     if precision == "auto":
         precision = "bf16" if chosen.type == "cuda" and torch.cuda.is_bf16_supported(False) else "fp32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    return Device(chosen, precision, max_tokens or TOKENS.get(chosen.type, TOKENS["cpu"]))
+    workers = min(WORKERS, len(os.sched_getaffinity(0))) if chosen.type == "cuda" else 1
+    return Device(chosen, precision, max_tokens or TOKENS.get(chosen.type, TOKENS["cpu"]), workers)

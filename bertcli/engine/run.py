@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,12 @@ import torch
 from bertcli import __version__, folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
-from bertcli.engine.feed import Feed, Spool
+from bertcli.engine.feed import Feed
 from bertcli.engine.log import Log
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.predict import predict
 from bertcli.engine.signals import Signals
+from bertcli.engine.spool import Chunk, Spool
 from bertcli.engine.train import Trainer
 from bertcli.errors import BadData, Diverged, UsageError, many
 from bertcli.model.heads import Network
@@ -103,13 +103,16 @@ class Run:
         self._has_ended = False  # before its last step
         self._epoch_ends: list[int] = []
 
-    def stream(self, examples: Iterable[list[Example]]) -> None:
-        """Take a stream that will be read while the first epoch trains. Raises `CannotCreate`."""
-        self._feed = Feed(chain.from_iterable(examples), Spool(self.output.room), self.settings.seed)
+    def stream(self, chunks: Iterator[Chunk | None], told: list[Any] | None = None) -> None:
+        """Take a stream that will be read while the first epoch trains. Raises `CannotCreate`.
+
+        What it adds to the list `told` in another process comes here too.
+        """
+        self._feed = Feed(chunks, Spool(self.output.room), self.settings.seed, self.device.workers, told)
 
     def take(self, spool: Spool) -> None:
         """Take examples that were read to their end, by which the number of steps is known."""
-        self._feed = Feed(iter(()), spool, self.settings.seed)
+        self._feed = Feed(iter(()), spool, self.settings.seed, self.device.workers)
         epochs, batch = self.settings.epochs, self.settings.batch_size
         self.steps = self.steps or math.ceil(len(spool) * epochs / batch)
         self._epoch_ends = [math.ceil(len(spool) * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)]
@@ -163,13 +166,14 @@ class Run:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
         if self.done == self.last:
             return
-        steps = self._feed.steps(self.settings.batch_size, skip=self.done, epochs=self.settings.epochs)
-        for examples in signals.stopping(steps):
+        batch_size, epochs = self.settings.batch_size, self.settings.epochs
+        steps = self._feed.steps(trainer.prepare, batch_size, skip=self.done, epochs=epochs)
+        for step in signals.stopping(steps):
             if self.done == 0 and self.output.is_first:  # the first examples are there: now an old model may go
                 folder.clear(self.output.path)
                 checkpoint.begin(self.output.path)
             self.done += 1
-            log.add(self.done, *trainer.step(self.done, examples))
+            log.add(self.done, *trainer.step(self.done, step))
             is_last = self.done == self.last
             is_saved = is_last or (self.output.save_every and self.done % self.output.save_every == 0)
             is_scored = self.done in self._epoch_ends or (is_saved and not self._epoch_ends) or is_last

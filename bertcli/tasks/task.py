@@ -39,10 +39,24 @@ class Batch:
     targets: dict[str, Tensor]
     counts: Mapping[str, float]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels from one process to another by way of numpy, for torch's tensors travel slowly."""
+        targets = {name: tensor.numpy() for name, tensor in self.targets.items()}
+        return _arrived, (self.packed, targets, dict(self.counts))
+
+    def pinned(self) -> Batch:
+        """Returns the same batch in memory that a GPU reads while others go on."""
+        targets = {name: tensor.pin_memory() for name, tensor in self.targets.items()}
+        return replace(self, packed=self.packed.pinned(), targets=targets)
+
     def to(self, device: torch.device) -> Batch:
         """Returns the same batch on a device."""
         moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.targets.items()}
         return replace(self, packed=self.packed.to(device), targets=moved)
+
+
+def _arrived(packed: Packed, targets: dict[str, NDArray[Any]], counts: dict[str, float]) -> Batch:
+    return Batch(packed, {name: torch.from_numpy(values) for name, values in targets.items()}, counts)
 
 
 class Task(ABC):
