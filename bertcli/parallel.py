@@ -8,8 +8,9 @@ import pickle
 import signal
 import sys
 import warnings
+import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -172,40 +173,73 @@ def _hand_out(pipe: Connection, results: Queue[bytes]) -> None:
 # -- ahead ----------------------------------------------------------------------------------------------------------
 
 
-def ahead(items: Iterable[T], most: int, told: list[Any]) -> Generator[T, None, None]:
-    """Yields items that another process makes, at most so many of them before they are asked for.
+class Coming(Iterator[T]):
+    """Items that another process makes before they are asked for."""
 
-    What is added to the list `told` there is added to it here too, with the item that comes next. Raises what the
-    items raise in its place, and `BertcliError` where the process was killed.
-    """
-    process = _Fork(_run_ahead, items, most, told)
-    try:
-        while True:
-            item, more, error = process.receive()
-            process.send(ROOM)
-            told += more
-            if error is not None:
-                raise error
-            if not item:
-                return
-            yield item[0]
-    finally:
-        process.end()
+    def __init__(self, pipe: Connection, told: list[Any], process: _Fork | None = None) -> None:
+        """Take the pipe on which they come, and the process, if it is one of this one's own, to be ended with them."""
+        self._pipe, self._told, self._process, self._has_ended = pipe, told, process, False
+        weakref.finalize(self, process.end if process else pipe.close)
 
+    def is_near(self, seconds: float) -> bool:
+        """Returns whether the next item, or the end, comes within so many seconds."""
+        return self._pipe.poll(seconds)
 
-def _run_ahead(pipe: Connection, items: Iterable[Any], most: int, told: list[Any]) -> None:
-    """Hand over items, each in a list, and at the end an empty one; the next item is always in work."""
-    room, known = Semaphore(most), len(told)
-    Thread(target=_make_room, args=(pipe, room), daemon=True).start()
-    remaining = ([item] for item in items)
-    item: list[Any] | None = None
-    while item is None or item:
-        item, error = _attempt(lambda rest: next(rest, []), remaining)
-        room.acquire()
-        pipe.send((item, told[known:], error))
-        known = len(told)
+    def __next__(self) -> T:
+        """Returns the next item; raises what the items raise, and `BertcliError` where their process was killed."""
+        if self._has_ended:
+            raise StopIteration
+        try:
+            item, more, error = self._pipe.recv()
+            self._pipe.send(ROOM)
+        except (EOFError, OSError):
+            raise self._process.died() if self._process else BertcliError("the process that reads has died") from None
+        self._told += more
         if error is not None:
-            break
+            raise error
+        self._has_ended = not item
+        if not item:
+            raise StopIteration
+        return pickle.loads(item[0])  # type: ignore[no-any-return]
+
+
+def ahead(items: Iterable[T], most: int, told: list[Any]) -> Coming[T]:
+    """Returns items that another process makes, at most so many of them before they are asked for.
+
+    What is added to the list `told` there is added to it here too, with the item that comes next.
+    """
+    return ahead_of_all(((pickle.dumps(item),) for item in items), most, told, [])
+
+
+def ahead_of_all(
+    items: Iterable[Sequence[bytes]], most: int, told: list[Any], others: Sequence[Connection]
+) -> Coming[Any]:
+    """Returns the first ones of items that another process makes, as pickles, by the row.
+
+    The next ones of each row go to others, which wait for them at the far ends of these pipes, and are closed here.
+    """
+    process = _Fork(_run_ahead, items, most, told, others)
+    for pipe in others:
+        pipe.close()
+    return Coming(process.pipe, told, process)
+
+
+def _run_ahead(
+    pipe: Connection, items: Iterable[Sequence[bytes]], most: int, told: list[Any], others: Sequence[Connection]
+) -> None:
+    """Hand over items, each in a list, and at the end an empty one; the next item is always in work."""
+    _own.update(others)
+    pipes = [(each, Semaphore(most)) for each in (pipe, *others)]
+    for each, room in pipes:
+        Thread(target=_make_room, args=(each, room), daemon=True).start()
+    remaining, known = iter(items), len(told)
+    row: Sequence[bytes] | None = ()
+    while row is not None:
+        row, error = _attempt(lambda rest: next(rest, None), remaining)
+        for number, (each, room) in enumerate(pipes):
+            room.acquire()
+            each.send(([row[number]] if row else [], told[known:], error))
+        known = len(told)
     Event().wait()
 
 
@@ -228,8 +262,8 @@ class _Fork:
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
         """Start it."""
-        self._pipe, far = multiprocessing.Pipe()
-        _own.add(self._pipe)
+        self.pipe, far = multiprocessing.Pipe()
+        _own.add(self.pipe)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads are not copied: the copy needs none of them
@@ -242,19 +276,23 @@ class _Fork:
     def send(self, item: Any) -> None:
         """Hand over an item."""
         with suppress(OSError):  # a dead process: what it does not send tells
-            self._pipe.send(item)
+            self.pipe.send(item)
 
     @property
     def has_sent(self) -> bool:
         """Returns whether the next thing that it sends need not be waited for."""
-        return self._pipe.poll()
+        return self.pipe.poll()
 
     def receive(self) -> Any:
         """Returns what it sends next; raises `BertcliError` where it has died."""
         try:
-            return self._pipe.recv()
+            return self.pipe.recv()
         except (EOFError, OSError):  # at the end of a message, or within one
-            raise BertcliError(f"a worker process died (exit status {self._wait()})") from None
+            raise self.died() from None
+
+    def died(self) -> BertcliError:
+        """Returns the error that tells how it died."""
+        return BertcliError(f"a worker process died (exit status {self._wait()})")
 
     def _wait(self) -> int | None:
         process, self._id = self._id, 0
@@ -267,8 +305,8 @@ class _Fork:
         if self._id:
             os.kill(self._id, signal.SIGKILL)  # it has nothing to put in order, and may be stopped
             self._wait()
-        _own.discard(self._pipe)
-        self._pipe.close()
+        _own.discard(self.pipe)
+        self.pipe.close()
 
 
 def _become(work: Callable[..., None], pipe: Connection, arguments: tuple[Any, ...], mask: set[Any]) -> None:

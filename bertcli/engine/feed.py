@@ -14,14 +14,20 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
+from zlib import crc32
 
 import numpy as np
 import torch
 
+from bertcli.engine.distributed import ALONE, Ranks
+from bertcli.engine.packing import Step, dealt
 from bertcli.engine.spool import Chunk, Spool
 from bertcli.errors import BertcliError
-from bertcli.parallel import ahead, ordered
+from bertcli.parallel import Coming, ahead_of_all, ordered
 from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
@@ -41,13 +47,15 @@ class Feed:
         seed: int,
         workers: int = 1,
         told: list[Any] | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Take the stream as it comes, None where the next has to be waited for; nothing is read yet.
 
-        With more than one of the workers the stream is read elsewhere; what that adds to the list `told` comes here.
+        With more than one of the workers, or of the ranks, the stream is read elsewhere; what that adds to the list
+        `told` comes here.
         """
         self._chunks, self._spool, self._seed = chunks, spool, seed
-        self._workers, self._told = workers, [] if told is None else told
+        self._workers, self._told, self._ranks = workers, [] if told is None else told, ranks
 
     # -- order
 
@@ -120,17 +128,45 @@ class Feed:
         places = self.places(batch_size, skip, epochs)
         if self._workers == 1:
             return ordered(lambda step: make(self._read(step)), places)
+        return self._ahead(lambda step: [make(self._read(step))], places)
+
+    def shared(
+        self, make: Callable[[list[tuple[int, Example]]], Step], batch_size: int, skip: int = 0, epochs: float = 0
+    ) -> Coming[Step]:
+        """Returns this rank's share of what `steps` yields; all ranks must ask for it."""
+        others = self._ranks.pipes()
+        if not self._ranks.is_reader:
+            return Coming(others[0], self._told)
+        return self._ahead(partial(self._shares, make), self.places(batch_size, skip, epochs), others)
+
+    def _shares(self, make: Callable[[list[tuple[int, Example]]], Step], step: list[Place]) -> list[Step]:
+        """Returns the steps of this machine's ranks."""
+        digest = crc32(np.array(step).tobytes())
+        shares = dealt([end - start for _, start, end in step], self._ranks.size)
+        steps = []
+        for rank in self._ranks.of_machine:
+            own = [step[index] for index in shares[rank]]
+            made = make(self._read(own or step[:1]))
+            steps.append(replace(made if own else made.without_parts(), digest=digest))
+        return steps
+
+    def _ahead(
+        self,
+        make: Callable[[list[Place]], Sequence[Any]],
+        places: Iterator[list[Place] | None],
+        others: Sequence[Connection] = (),
+    ) -> Coming[Any]:
         self._spool.flush()
-        return map(pickle.loads, ahead(self._made(make, places), AHEAD, self._told))
+        return ahead_of_all(self._made(make, places), AHEAD, self._told, others)
 
     def _made(
-        self, make: Callable[[list[tuple[int, Example]]], Any], places: Iterator[list[Place] | None]
-    ) -> Iterator[bytes]:
-        """Yields steps as pickles, so that who hands them on need not look into them."""
+        self, make: Callable[[list[Place]], Sequence[Any]], places: Iterator[list[Place] | None]
+    ) -> Iterator[list[bytes]]:
+        """Yields what is made of steps as pickles, so that who hands them on need not look into them."""
         torch.set_num_threads(1)  # OpenMP's threads are not there after a fork, and it would wait for them
 
-        def made(step: list[Place]) -> bytes:
-            return pickle.dumps(make(self._read(step)), pickle.HIGHEST_PROTOCOL)
+        def made(step: list[Place]) -> list[bytes]:
+            return [pickle.dumps(each, pickle.HIGHEST_PROTOCOL) for each in make(step)]
 
         with closing(ordered(made, self._flushed(places), self._workers)) as steps:
             yield from steps

@@ -15,6 +15,24 @@ class Step:
     parts: tuple[Batch, ...]
     counts: dict[str, float]
     tokens: int
+    digest: int = 0  # of where all its examples lie, those of other ranks too
+
+    def without_parts(self) -> Step:
+        """Returns a step of the same losses that nothing is learned from."""
+        return Step((), dict.fromkeys(self.counts, 0.0), 0)
+
+
+def dealt(sizes: Sequence[int], shares: int) -> list[list[int]]:
+    """Returns the indices of items of these sizes, dealt so that the shares' sums are alike; a share may be empty."""
+    if shares == 1:
+        return [list(range(len(sizes)))]
+    hands: list[list[int]] = [[] for _ in range(shares)]
+    sums = [0] * shares
+    for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
+        lightest = sums.index(min(sums))
+        hands[lightest].append(index)
+        sums[lightest] += sizes[index]
+    return hands
 
 
 def prepared(
