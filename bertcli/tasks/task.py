@@ -161,6 +161,23 @@ def build(task: Task, config: Config, seed: int = 0) -> Network:
     return network
 
 
+def headed(task: Task, config: Config, seed: int = 0) -> Network:
+    """Returns a network for a folder to fill: its heads and pooler are drawn anew, in case the folder has none.
+
+    BERT itself has no numbers yet, on no device (`meta`): to draw them all only to write over them takes seconds.
+    """
+    torch.manual_seed(seed)
+    with torch.device("meta"):
+        network = Network(config, {}, pooler=task.pooler)
+    network.heads.update(task.heads(config))
+    if task.pooler:
+        network.bert.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+    for part in (network.heads, network.bert.pooler):
+        if part is not None:
+            initialize(part, config.initializer_range)
+    return network
+
+
 # -- examples -------------------------------------------------------------------------------------------------------
 
 

@@ -114,7 +114,7 @@ def load(path: Path, network: Network, *, new_head: bool = False, keep_head: boo
     filled = {ours: names for ours, names in wanted.items() if ours not in absent}
     if any(ours.startswith("heads.mlm.") for ours in filled):
         _check_ties(found)
-    network.load_state_dict(_read(found, filled, network), strict=False)
+    network.load_state_dict(_read(found, filled, network), strict=False, assign=True)
     return absent
 
 
