@@ -12,7 +12,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from itertools import islice
 from multiprocessing.connection import Connection
 from operator import attrgetter
 from queue import Queue
@@ -46,19 +45,20 @@ def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int 
     results travel as pickles. Raises what the function raises in its item's place, and `BertcliError` where a process
     was killed.
     """
-    with closing(paused(function, items, workers)) as results:
+    with closing(paced(function, items, workers)) as results:
         yield from (result for result in results if result is not None)
 
 
-def paused(function: Callable[[T], R], items: Iterable[T | None], workers: int = 1) -> Generator[R | None, None, None]:
-    """Yields what `ordered` does, and None where the next result has to be waited for."""
+def paced(function: Callable[[T], R], items: Iterable[T | None], workers: int = 1) -> Generator[R | None, None, None]:
+    """Yields the same as `ordered`, and a None where one is among the items, so that who comes next knows it too."""
     if workers > 1:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads of `tokenizers` would not live through a fork
-    remaining = iter(items)
-    for item in remaining if workers == 1 else islice(remaining, ALONE):
+    remaining, alone = iter(items), 0
+    for item in remaining:
         yield None if item is None else function(item)
-    if workers > 1:
-        yield from _shared(function, remaining, workers)
+        alone += item is not None
+        if alone == ALONE and workers > 1:
+            yield from _shared(function, remaining, workers)
 
 
 def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int) -> Iterator[R | None]:

@@ -123,10 +123,11 @@ _bertcli() {
         predict:--stride) compopt +o default ;;
         predict:--max-question) compopt +o default ;;
         predict:--max-answer) compopt +o default ;;
+        predict:--workers) compopt +o default ;;
         predict:--device) words="" ;;
         predict:--precision) words="auto fp32 bf16" ;;
         predict:--max-tokens) compopt +o default ;;
-        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --nbest --null-threshold --stride --max-question --max-answer --device --precision --max-tokens -h --help" argument="" ;;
+        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --nbest --null-threshold --stride --max-question --max-answer --workers --device --precision --max-tokens -h --help" argument="" ;;
         embed:--on-error) words="stop skip" ;;
         embed:-m | embed:--model) words="" ;;
         embed:--layers) words="" ;;
@@ -134,10 +135,11 @@ _bertcli() {
         embed:--dtype) words="float16 float32" ;;
         embed:--vectors) words="base64 list" ;;
         embed:--max-length) compopt +o default ;;
+        embed:--workers) compopt +o default ;;
         embed:--device) words="" ;;
         embed:--precision) words="auto fp32 bf16" ;;
         embed:--max-tokens) compopt +o default ;;
-        embed:*) options="--plain --quiet -q --on-error --text -m --model --layers --pool --dtype --vectors --max-length --device --precision --max-tokens -h --help" argument="" ;;
+        embed:*) options="--plain --quiet -q --on-error --text -m --model --layers --pool --dtype --vectors --max-length --workers --device --precision --max-tokens -h --help" argument="" ;;
         score:--positive) words="" ;;
         score:--on-error) words="stop skip" ;;
         score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification regression tagging span choice pretraining" ;;

@@ -110,7 +110,7 @@ def command(
     its losses, and while the run goes on checkpoint/. SIGINT, SIGTERM and SIGUSR1 save a checkpoint first.
     """
     from bertcli.engine.run import Run
-    from bertcli.engine.spool import encoded
+    from bertcli.engine.spool import learning
     from bertcli.tasks.pretraining import Pretraining
 
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
@@ -119,7 +119,7 @@ def command(
     notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
-    run.stream(streams.paused(task.encode, encoded, workers=device.workers), streams.skipped)
+    run.stream(streams.paced(learning(task), workers=device.workers), streams.skipped)
     training.watch(streams, run, run.train(network))
     training.tell(streams, run.result())
 

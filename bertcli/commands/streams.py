@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
@@ -113,36 +113,26 @@ class Streams:
 
         Raises at once what `sources` does.
         """
-        made = self._made(stage, self.reader(stage.schema, text=text), workers)
-        return (result for result in made if result is not None)
+        return (result for result in self.paced(stage, text=text, workers=workers) if result is not None)
 
-    def paused(
-        self, each: Callable[[Record, int], T], whole: Callable[[list[T]], R], *, workers: int
-    ) -> Iterator[R | None]:
-        """Returns what is made of one batch of records after another, and None where the next has to be waited for.
+    def paced(self, stage: Stage[T, R], *, text: bool = False, workers: int = 1) -> Iterator[R | None]:
+        """Returns the same, and None wherever the input pauses."""
+        return self._paced(stage, self.reader(stage.schema, text=text), workers)
 
-        It is made of `each` record and its index, and then of the `whole` batch.
-        """
-        from bertcli.records import Anything
-        from bertcli.stages import Stage
-
-        return self._made(Stage(Anything, each, whole), self.reader(Anything), workers)
-
-    def _made(self, stage: Stage[T, R], reader: Reader, workers: int) -> Iterator[R | None]:
-        from bertcli.parallel import paused
+    def _paced(self, stage: Stage[T, R], reader: Reader, workers: int) -> Iterator[R | None]:
+        from bertcli.parallel import paced
 
         # A pipe is empty for an instant again and again: were that a pause, workers would wait for each other.
         batches = reader.batches(stage.size, PATIENCE if workers > 1 else 0)
-        with closing(paused(stage, batches, workers)) as results:
+        with closing(paced(stage, batches, workers)) as results:
             for made in results:
                 if made is None:
                     yield None
                     continue
-                result, skipped, fault = made
-                self.skipped += skipped
-                yield result
-                if fault is not None:
-                    raise fault
+                self.skipped += made.skipped
+                yield made.result
+                if made.fault is not None:
+                    raise made.fault
 
     def filter(self, stage: Stage[T, tuple[bytes, C]], counts: C, *, text: bool = False, workers: int = 1) -> None:
         """Write the lines that a stage makes, and sum up what it counts beside them."""

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcli.errors import CannotCreate, IOFailed
-from bertcli.tasks.task import Example
+from bertcli.records import Anything
+from bertcli.stages import Stage
+from bertcli.tasks.task import Example, Task
 
 FLUSH_BYTES = 1 << 20
 ALIGNMENT = 8  # bytes, so that every array can be read where it lies
@@ -44,9 +46,9 @@ def chunk(examples: Iterable[Example], dtypes: Dtypes | None = None) -> Chunk:
     return Chunk(dtypes or {}, b"".join(parts), list(accumulate(sizes)))
 
 
-def encoded(records: Iterable[list[Example]]) -> Chunk:
-    """Returns the examples of some records in the bytes of a spool."""
-    return chunk(chain.from_iterable(records))
+def learning(task: Task) -> Stage[list[Example], Chunk]:
+    """Returns what makes of a batch of records the examples that a task learns from, each made as if it stood alone."""
+    return Stage(Anything, task.learn_at, lambda examples: chunk(chain.from_iterable(examples)))
 
 
 def _padded(data: bytes) -> bytes:

@@ -58,11 +58,12 @@ class Pretraining(Task):
 
     # -- encode
 
-    def encode(self, record: Record, index: int = 0) -> list[Example]:
-        """Returns the one sequence of a pair, a masked pair, or (in use only) of a text or two with `[MASK]`.
+    def learn_at(self, record: Record, index: int) -> list[Example]:
+        """Returns the one sequence of a pair or a masked pair; one that is to be masked is known by id or index."""
+        return self.encode(record, index)
 
-        The index, the record's place in the stream, counts where a pair that is to be masked has no id.
-        """
+    def encode(self, record: Record, index: int = 0) -> list[Example]:
+        """Returns the one sequence of a pair, a masked pair, or (in use only) of a text or two with `[MASK]`."""
         if record.get("tokens") is not None or self.training:
             example = self._encode_pair(record, index)
         else:

@@ -21,7 +21,7 @@ from pathlib import Path
 from bertcli.commands.streams import Streams
 from bertcli.engine.feed import Feed
 from bertcli.engine.packing import Step, prepared
-from bertcli.engine.spool import Spool, encoded
+from bertcli.engine.spool import Spool, learning
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.text.wordpiece import WordPiece
 
@@ -30,7 +30,7 @@ def feed(vocab: Path, file: str, workers: int, batch_size: int, max_tokens: int,
     """Returns the steps of a file."""
     task = Pretraining(WordPiece.open(vocab)[0], 512)
     streams = Streams((file,), plain=True, quiet=True, on_error="stop", text=False)
-    chunks = streams.paused(task.encode, encoded, workers=workers)
+    chunks = streams.paced(learning(task), workers=workers)
     make = partial(prepared, task, max_tokens=max_tokens)
     return Feed(chunks, Spool(folder), 0, workers).steps(make, batch_size)
 
