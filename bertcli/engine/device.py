@@ -20,6 +20,7 @@ class Device:
     device: torch.device
     precision: str  # fp32 or bf16
     max_tokens: int
+    recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 
     def autocast(self) -> AbstractContextManager[object]:
         """Returns the context in which the network runs forward."""

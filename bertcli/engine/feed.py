@@ -6,6 +6,7 @@ epochs are full permutations. Each example comes once an epoch, and the order de
 
 from __future__ import annotations
 
+import hashlib
 import math
 from array import array
 from collections.abc import Iterator
@@ -91,6 +92,17 @@ class Feed:
     def __init__(self, examples: Iterator[Example], spool: Spool, seed: int) -> None:
         """Take the stream as it comes; nothing is read yet."""
         self._examples, self._spool, self._seed = examples, spool, seed
+
+    def digest(self) -> str:
+        """Returns by what the input is known again: a hash of what the shuffle buffer holds at first, which is read."""
+        for example in islice(self._examples, max(0, SHUFFLE_BUFFER - len(self._spool))):
+            self._spool.append(example)
+        hashed = hashlib.blake2b(digest_size=16)
+        for index in range(min(len(self._spool), SHUFFLE_BUFFER)):
+            for values in self._spool[index].values():
+                hashed.update(len(values).to_bytes(8))
+                hashed.update(values.tobytes())
+        return hashed.hexdigest()
 
     def _arrivals(self) -> Iterator[int]:
         yield from range(len(self._spool))
