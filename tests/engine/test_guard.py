@@ -101,7 +101,7 @@ def test_nothing_is_published_of_a_step_that_was_not_taken(tmp_path: Path, monke
 def test_weights_that_are_no_numbers_themselves_are_not_saved(tmp_path: Path) -> None:
     """As after a step whose loss and gradient were finite, but not its change."""
     settings = replace(SETTINGS, lr=1e308, schedule="constant", warmup=0)
-    with pytest.raises(Diverged, match="at step 2; try a lower --lr$"):
+    with pytest.raises(Diverged, match=r"at step 2; try a lower --lr$"):
         run(tmp_path / "model", settings=settings, save_every=5)
     assert checkpoint.complete(tmp_path / "model") == []
 
