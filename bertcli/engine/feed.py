@@ -22,6 +22,7 @@ from bertcli.errors import CannotCreate, IOFailed
 from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
+KNOWN_BY = 4096  # examples at its beginning by which an input is known again: a second's reading
 FLUSH_BYTES = 1 << 20
 ALIGNMENT = 8  # bytes, so that every array can be read where it lies
 
@@ -94,14 +95,13 @@ class Feed:
         self._examples, self._spool, self._seed = examples, spool, seed
 
     def digest(self) -> str:
-        """Returns by what the input is known again: a hash of what the shuffle buffer holds at first, which is read."""
-        for example in islice(self._examples, max(0, SHUFFLE_BUFFER - len(self._spool))):
+        """Returns a hash of the first examples, which are read: by it an input that begins alike is known again."""
+        for example in islice(self._examples, max(0, KNOWN_BY - len(self._spool))):
             self._spool.append(example)
         hashed = hashlib.blake2b(digest_size=16)
-        for index in range(min(len(self._spool), SHUFFLE_BUFFER)):
+        for index in range(min(len(self._spool), KNOWN_BY)):
             for values in self._spool[index].values():
-                hashed.update(len(values).to_bytes(8))
-                hashed.update(values.tobytes())
+                hashed.update(len(values).to_bytes(8) + values.tobytes())
         return hashed.hexdigest()
 
     def _arrivals(self) -> Iterator[int]:

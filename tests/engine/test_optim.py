@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bertcli.engine.optim import SCHEDULES, Optimizer, Schedule
+from bertcli.model.bert import Bert
+from bertcli.model.config import of_size
 
 torch.set_num_threads(1)
 
@@ -194,3 +196,26 @@ def test_from_the_first_step_that_is_no_number_on_nothing_changes(kind: str, whe
         assert bool(optimizer.norm.isfinite()) == (step != 10 or where == "loss")
     states = [tensor for state in optimizer.adam.state.values() for tensor in state.values()]
     assert all(torch.equal(kept[index], tensor) for index, tensor in enumerate([*network.parameters(), *states]))
+
+
+# -- on a GPU -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["adamw", "lamb"])
+def test_a_step_on_a_gpu_is_few_kernels_and_waits_for_none(kind: str) -> None:
+    """Fewer than there are tensors, where a loop over them takes a dozen each."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    network = Bert(of_size(12, 64, 2, vocab_size=1000)).cuda()
+    optimizer, losses = Optimizer(network, Schedule(1e-3, 10, 0), kind=kind), torch.ones(2, device="cuda")
+    for parameter in network.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step(1, losses)  # which makes the moments
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            optimizer.step(2, losses)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    assert 0 < len(profile.events()) < len(list(network.parameters()))
