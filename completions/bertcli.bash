@@ -69,6 +69,7 @@ _bertcli() {
         pretrain:--ngram) compopt +o default ;;
         pretrain:--max-masks) compopt +o default ;;
         pretrain:--dev) words="" ;;
+        pretrain:--eval-every) compopt +o default ;;
         pretrain:--steps) compopt +o default ;;
         pretrain:--stop-at) compopt +o default ;;
         pretrain:-o | pretrain:--output) words="" ;;
@@ -78,6 +79,7 @@ _bertcli() {
         pretrain:--lr) compopt +o default ;;
         pretrain:--warmup) compopt +o default ;;
         pretrain:--schedule) words="linear google constant" ;;
+        pretrain:--optimizer) words="adamw lamb" ;;
         pretrain:--batch-size) compopt +o default ;;
         pretrain:--dropout) compopt +o default ;;
         pretrain:--seed) compopt +o default ;;
@@ -85,7 +87,7 @@ _bertcli() {
         pretrain:--precision) words="auto fp32 bf16" ;;
         pretrain:--max-tokens) compopt +o default ;;
         pretrain:--workers) compopt +o default ;;
-        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --workers -h --help" argument="" ;;
+        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --eval-every --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --gradient-checkpointing --workers -h --help" argument="" ;;
         finetune:--on-error) words="stop skip" ;;
         finetune:-m | finetune:--model) words="" ;;
         finetune:--dev) words="" ;;
@@ -106,6 +108,7 @@ _bertcli() {
         finetune:--lr) compopt +o default ;;
         finetune:--warmup) compopt +o default ;;
         finetune:--schedule) words="linear google constant" ;;
+        finetune:--optimizer) words="adamw lamb" ;;
         finetune:--batch-size) compopt +o default ;;
         finetune:--dropout) compopt +o default ;;
         finetune:--seed) compopt +o default ;;
@@ -113,7 +116,7 @@ _bertcli() {
         finetune:--precision) words="auto fp32 bf16" ;;
         finetune:--max-tokens) compopt +o default ;;
         finetune:--workers) compopt +o default ;;
-        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --workers -h --help" argument="classification regression tagging span choice" ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --gradient-checkpointing --workers -h --help" argument="classification regression tagging span choice" ;;
         predict:--on-error) words="stop skip" ;;
         predict:-m | predict:--model) words="" ;;
         predict:--max-length) compopt +o default ;;

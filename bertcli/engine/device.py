@@ -22,7 +22,8 @@ class Device:
     device: torch.device
     precision: str  # fp32 or bf16
     max_tokens: int
-    workers: int = 1  # processes, this one among them, that get batches ready for it
+    workers: int = 1  # while training: processes, this one among them, that get batches ready
+    recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 
     def autocast(self) -> AbstractContextManager[object]:
         """Returns the context in which the network runs forward."""

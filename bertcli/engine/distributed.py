@@ -11,7 +11,7 @@ follows the same order, and takes its own ranks' shares.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from bertcli.engine.packing import Step
+from bertcli.engine.signals import Signals
 from bertcli.errors import BadData, BertcliError
 from bertcli.parallel import Coming
 
@@ -90,30 +91,32 @@ class Ranks:
             pipes = [listener.accept() for _ in range(self.local_size - 1)]
         return sorted(pipes, key=lambda pipe: int(pipe.recv()))
 
-    def together(self, steps: Coming[Step], caught: Callable[[], int | None]) -> Iterator[Step | int]:
+    def together(self, steps: Coming[tuple[str, Step]], signals: Signals) -> Iterator[tuple[str, Step]]:
         """Yields this rank's part of each step, with the counts and tokens of all, when every rank has its own.
 
-        Where a rank was told to stop by a signal, all of them yield its number, and end. Raises `BadData` where
-        machines do not read the same.
+        It ends where a signal told any of the ranks to stop: then all have caught it. Raises `BadData` where machines
+        do not read the same.
         """
-        step, is_last = None, False
+        coming: tuple[str, Step] | None = None
+        has_ended = False
         while True:
-            if step is None and not is_last and steps.is_near(POLL):
-                step = next(steps, None)
-                is_last = step is None
-            shares = self.gather((caught(), is_last, step and (step.counts, step.tokens, step.digest)))
-            if number := max(number or 0 for number, _, _ in shares):
-                yield number
+            if coming is None and not has_ended and steps.is_near(POLL):
+                coming = next(steps, None)
+                has_ended = coming is None
+            own = None if coming is None else replace(coming[1], parts=())
+            shares = self.gather((signals.caught, has_ended, own))
+            if signals.share(number for number, _, _ in shares):
                 return
-            known = [own for _, _, own in shares if own is not None]
-            if any(own[2] != known[0][2] for own in known) or (known and any(is_last for _, is_last, _ in shares)):
+            known = [share for _, _, share in shares if share is not None]
+            if len({share.check for share in known}) + any(has_ended for _, has_ended, _ in shares) > 1:
                 raise BadData("the machines read different records; each has to be given the same files, in one order")
-            if is_last:
+            if has_ended:
                 return
-            if step is not None and len(known) == self.size:
-                counts = {name: sum(own[0][name] for own in known) for name in step.counts}
-                yield replace(step, counts=counts, tokens=sum(own[1] for own in known))
-                step = None
+            if coming is not None and len(known) == self.size:
+                digest, step = coming
+                counts = {name: sum(share.counts[name] for share in known) for name in step.counts}
+                yield digest, replace(step, counts=counts, tokens=sum(share.tokens for share in known))
+                coming = None
 
     def gradients(self, network: nn.Module, losses: int) -> Tensor:
         """Returns one buffer for the gradients of all parameters, views of it from now on, and for some losses.
@@ -125,7 +128,7 @@ class Ranks:
             distributed.broadcast(tensor.data, 0)
         sizes = [parameter.numel() for parameter in parameters]
         buffer = parameters[0].new_zeros(sum(sizes) + losses)
-        for parameter, place in zip(parameters, buffer[: sum(sizes)].split(sizes), strict=True):
+        for parameter, place in zip(parameters, torch.split(buffer[: sum(sizes)], sizes), strict=True):
             parameter.grad = place.view_as(parameter)
         return buffer
 

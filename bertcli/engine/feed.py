@@ -9,6 +9,7 @@ order, and hands the places of each step's examples to yet others, which read th
 
 from __future__ import annotations
 
+import hashlib
 import math
 import pickle
 import sys
@@ -31,6 +32,7 @@ from bertcli.parallel import Coming, ahead_of_all, ordered
 from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
+KNOWN_BY = 4096  # examples at its beginning by which an input is known again: a second's reading
 AHEAD = 3  # steps that wait for training
 
 T = TypeVar("T")
@@ -56,6 +58,16 @@ class Feed:
         """
         self._chunks, self._spool, self._seed = chunks, spool, seed
         self._workers, self._told, self._ranks = workers, [] if told is None else told, ranks
+
+    def digest(self) -> str:
+        """Returns a hash of the first examples, which are read: by it an input that begins alike is known again."""
+        while len(self._spool) < KNOWN_BY and (chunk := next(filter(None, self._chunks), None)):
+            self._spool.extend(chunk)
+        hashed = hashlib.blake2b(digest_size=16)
+        for index in range(min(len(self._spool), KNOWN_BY)):
+            for values in self._spool[index].values():
+                hashed.update(len(values).to_bytes(8) + values.tobytes())
+        return hashed.hexdigest()
 
     # -- order
 
@@ -119,35 +131,48 @@ class Feed:
     # -- steps
 
     def steps(
-        self, make: Callable[[list[tuple[int, Example]]], T], batch_size: int, skip: int = 0, epochs: float = 0
-    ) -> Iterator[T]:
-        """Yields for each optimizer step what is made of its examples with their epochs; `skip` steps were before.
+        self,
+        make: Callable[[list[tuple[int, Example]]], T],
+        batch_size: int,
+        taken: Callable[[str], int] = lambda digest: 0,
+        epochs: float = 0,
+    ) -> Iterator[tuple[str, T]]:
+        """Yields the input's digest, and for each optimizer step what is made of its examples with their epochs.
 
-        With `epochs` it ends with them, the last step being as large as what is left; without, it goes on for ever.
+        `taken` says of an input, by its digest, how many steps were taken before. With `epochs` it ends with them, the
+        last step being as large as what is left; without, it goes on for ever.
         """
-        places = self.places(batch_size, skip, epochs)
+        places = self._begun(batch_size, taken, epochs)
         if self._workers == 1:
-            return ordered(lambda step: make(self._read(step)), places)
-        return self._ahead(lambda step: [make(self._read(step))], places)
+            return ordered(lambda step: (self._known, make(self._read(step))), places)
+        return self._ahead(lambda step: [(self._known, make(self._read(step)))], places)
 
     def shared(
-        self, make: Callable[[list[tuple[int, Example]]], Step], batch_size: int, skip: int = 0, epochs: float = 0
-    ) -> Coming[Step]:
+        self,
+        make: Callable[[list[tuple[int, Example]]], Step],
+        batch_size: int,
+        taken: Callable[[str], int] = lambda digest: 0,
+        epochs: float = 0,
+    ) -> Coming[tuple[str, Step]]:
         """Returns this rank's share of what `steps` yields; all ranks must ask for it."""
         others = self._ranks.pipes()
         if not self._ranks.is_reader:
             return Coming(others[0], self._told)
-        return self._ahead(partial(self._shares, make), self.places(batch_size, skip, epochs), others)
+        return self._ahead(partial(self._shares, make), self._begun(batch_size, taken, epochs), others)
 
-    def _shares(self, make: Callable[[list[tuple[int, Example]]], Step], step: list[Place]) -> list[Step]:
+    def _begun(self, batch_size: int, taken: Callable[[str], int], epochs: float) -> Iterator[list[Place] | None]:
+        self._known = self.digest()
+        yield from self.places(batch_size, taken(self._known), epochs)
+
+    def _shares(self, make: Callable[[list[tuple[int, Example]]], Step], step: list[Place]) -> list[tuple[str, Step]]:
         """Returns the steps of this machine's ranks."""
-        digest = crc32(np.array(step).tobytes())
+        check = crc32(np.array(step).tobytes())
         shares = dealt([end - start for _, start, end in step], self._ranks.size)
         steps = []
         for rank in self._ranks.of_machine:
             own = [step[index] for index in shares[rank]]
             made = make(self._read(own or step[:1]))
-            steps.append(replace(made if own else made.without_parts(), digest=digest))
+            steps.append((self._known, replace(made if own else made.without_parts(), check=check)))
         return steps
 
     def _ahead(

@@ -15,7 +15,7 @@ class Step:
     parts: tuple[Batch, ...]
     counts: dict[str, float]
     tokens: int
-    digest: int = 0  # of where all its examples lie, those of other ranks too
+    check: int = 0  # a sum of where all its examples lie, those of other ranks too
 
     def without_parts(self) -> Step:
         """Returns a step of the same losses that nothing is learned from."""

@@ -25,8 +25,10 @@ from bertcli.engine.spool import Spool, learning
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.text.wordpiece import WordPiece
 
+Steps = Iterator[tuple[str, Step]]
 
-def feed(vocab: Path, file: str, workers: int, batch_size: int, max_tokens: int, folder: Path) -> Iterator[Step]:
+
+def feed(vocab: Path, file: str, workers: int, batch_size: int, max_tokens: int, folder: Path) -> Steps:
     """Returns the steps of a file."""
     task = Pretraining(WordPiece.open(vocab)[0], 512)
     streams = Streams((file,), plain=True, quiet=True, on_error="stop", text=False)
@@ -52,11 +54,11 @@ def seconds_of(process: int) -> float:
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(title: str, steps: Iterator[Step], examples: int, batch_size: int) -> None:
+def measure(title: str, steps: Steps, examples: int, batch_size: int) -> None:
     """Print the figures of as many steps as so many examples make."""
     tokens, begun, before = 0, time.perf_counter(), busy()
     for _ in range(examples // batch_size):
-        tokens += next(steps).tokens
+        tokens += next(steps)[1].tokens
     seconds, after = time.perf_counter() - begun, busy()
     own, others = (1e6 * (late - early) / tokens for early, late in zip(before, after, strict=True))
     rate = f"{tokens / seconds / 1000:8.0f} k tokens/s"
