@@ -16,7 +16,8 @@ from bertcli.errors import BadData, UsageError, many
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
-    from bertcli.engine.run import Output, Settings
+    from bertcli.engine.distributed import Ranks
+    from bertcli.engine.settings import Output, Settings
     from bertcli.engine.spool import Spool
     from bertcli.model.heads import Network
     from bertcli.tasks.task import Task
@@ -72,6 +73,7 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
 )
 @click.argument("task_name", metavar="TASK", type=click.Choice(list(TASKS)))
 @options.inputs("TRAIN")
+@training.ranked
 @options.model
 @click.option("--dev", type=click.Path(), help="Records to score the model on, after each epoch.")
 @click.option(
@@ -160,7 +162,7 @@ def command(
     training.prepare(streams, output, runs, force=force, start=model)
     length = start.length(max_length, usual=TASKS[task_name].max_length)
     task = new(task_name, start.wordpiece, length, **own)
-    spool = learned(streams, task, output)
+    spool = learned(streams, task, output, device.ranks)
     scored = training.read_dev(streams, dev, task)
     sweep = Sweep(task, runs, output, device, training.notes(), streams.note, streams.warn)
     network_of, watch = partial(new_network, streams, start, task), partial(progress.watch, streams)
@@ -182,12 +184,28 @@ def check(streams: Streams, runs: list[Settings], output: Output, dev: str | Non
         streams.of(dev).sources()
 
 
-def learned(streams: Streams, task: Task, output: Output) -> Spool:
-    """Returns the examples of the input, read to its end, and closes the task's labels; says what they are."""
+def learned(streams: Streams, task: Task, output: Output, ranks: Ranks) -> Spool:
+    """Returns the examples of the input, read to its end, and closes the task's labels; says what they are.
+
+    Of a machine's ranks one reads: the others get of it what the task has learned, and a spool that knows only how
+    many examples there are.
+    """
     from bertcli.engine.spool import Spool
-    from bertcli.records import Anything
 
     spool = Spool(output.room)
+    if ranks.is_reader:
+        read(streams, task, spool)
+    ends, state = ranks.of_reader((spool.ends, {name: own for name, own in vars(task).items() if name != "wordpiece"}))
+    if not ranks.is_reader:
+        spool.ends = ends
+        vars(task).update(state)
+    return spool
+
+
+def read(streams: Streams, task: Task, spool: Spool) -> None:
+    """Put the examples of the input on a spool, and close the task's labels. Raises `BadData` where there is none."""
+    from bertcli.records import Anything
+
     reader = streams.reader(Anything)
     for examples in reader.map(task.learn):
         for example in examples:
@@ -197,7 +215,6 @@ def learned(streams: Streams, task: Task, output: Output) -> Spool:
     task.close()
     windows = f" in {many(len(spool), 'window')}" if len(spool) != reader.read else ""
     streams.note(f"{many(reader.read, 'record')}{windows}; {task}")
-    return spool
 
 
 def new_network(streams: Streams, start: ModelFolder, task: Task, settings: Settings) -> Network:

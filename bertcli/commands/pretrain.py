@@ -16,7 +16,7 @@ from bertcli.model.config import PRESETS, of_size
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
-    from bertcli.engine.run import Output, Settings
+    from bertcli.engine.settings import Output, Settings
     from bertcli.model.heads import Network
     from bertcli.tasks.pretraining import Pretraining
     from bertcli.text.mask import MaskRule
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     ],
 )
 @options.inputs("FILE")
+@training.ranked
 @options.vocabulary
 @click.option(
     "--preset",

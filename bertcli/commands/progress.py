@@ -19,7 +19,7 @@ def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
     """
     from tqdm import tqdm
 
-    hidden = streams.quiet or sys.stderr is None or not sys.stderr.isatty()
+    hidden = streams.quiet or streams.is_silent or sys.stderr is None or not sys.stderr.isatty()
     pace = Pace()
     with tqdm(total=run.last, unit=" steps", file=sys.stderr, disable=hidden) as bar:
         for row in rows:

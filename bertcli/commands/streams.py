@@ -49,6 +49,7 @@ class Streams:
         )
         self.force_text = text
         self.skipped: list[str] = []
+        self.is_silent = False  # neither results nor messages: another process has the same
         self._writer: Writer | None = None
 
     def of(self, file: str) -> Streams:
@@ -158,16 +159,18 @@ class Streams:
         """Write one plain JSON line, the result of a command that does not produce a stream."""
         from bertcli.stream import dumps
 
-        self.write_plain(dumps(result) + b"\n")
+        if not self.is_silent:
+            self.write_plain(dumps(result) + b"\n")
 
     def note(self, message: str) -> None:
         """Write one line to stderr, unless `--quiet`."""
-        if not self.quiet:
+        if not (self.quiet or self.is_silent):
             tell(message)
 
     def warn(self, message: str) -> None:
         """Write one line to stderr, even with `--quiet`."""
-        tell(f"warning: {message}")
+        if not self.is_silent:
+            tell(f"warning: {message}")
 
     def sum_up(self, summary: Summary) -> None:
         """Write what was done to stderr, unless `--quiet`, and in any case what looks wrong with it."""
@@ -177,7 +180,7 @@ class Streams:
 
     def report_skipped(self) -> None:
         """Say how many bad lines `--on-error skip` passed over; it is said even with `--quiet`."""
-        if self.skipped:
+        if self.skipped and not self.is_silent:
             count, first = len(self.skipped), self.skipped[0]
             tell(f"bad lines skipped: {count}; the first: {first}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import shlex
 import sys
 from collections import Counter
@@ -21,7 +22,7 @@ from bertcli.errors import BadData, UsageError, many
 
 if TYPE_CHECKING:
     from bertcli.engine.device import Device
-    from bertcli.engine.run import Output, Settings
+    from bertcli.engine.settings import Output, Settings
     from bertcli.model.heads import Network
     from bertcli.records import Record
     from bertcli.tasks.task import Example, Task
@@ -42,7 +43,7 @@ def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Ca
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def with_run(*args: Any, **kwargs: Any) -> Any:
-            from bertcli.engine.run import Output, Settings
+            from bertcli.engine.settings import Output, Settings
 
             settings, output = Settings(**_taken(Settings, kwargs)), Output(**_taken(Output, kwargs))
             if output.eval_every and kwargs["dev"] is None:
@@ -65,7 +66,7 @@ def grid(tasks: Mapping[str, Usual]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def with_cells(*args: Any, task_name: str, **kwargs: Any) -> Any:
-            from bertcli.engine.run import Output, Settings
+            from bertcli.engine.settings import Output, Settings
             from bertcli.engine.sweep import CELL
 
             given, usual = _taken(Settings, kwargs), tasks[task_name]._asdict()
@@ -183,12 +184,26 @@ def learning(
     )
 
 
+def ranked(function: F) -> F:
+    """Lets of several processes that `torchrun` has started only the first one speak."""
+
+    @functools.wraps(function)
+    def with_voice(*args: Any, streams: Streams, **kwargs: Any) -> Any:
+        streams.is_silent = int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK") != "0"
+        return function(*args, streams=streams, **kwargs)
+
+    return with_voice  # type: ignore[return-value]
+
+
 def compute(function: F) -> F:
     """Adds what all commands compute with, and what training alone does; the command gets them as `device`."""
 
     @functools.wraps(function)
     def with_more(*args: Any, device: Device, gradient_checkpointing: bool, workers: int | None, **kwargs: Any) -> Any:
-        more = replace(device, recomputes=gradient_checkpointing, workers=workers or device.workers)
+        from bertcli.engine.distributed import join
+
+        ranks = join(device.device)
+        more = replace(device, recomputes=gradient_checkpointing, workers=workers or device.workers, ranks=ranks)
         return function(*args, device=more, **kwargs)
 
     recomputing = click.option(
@@ -201,7 +216,7 @@ def compute(function: F) -> F:
         "--workers",
         type=Integer(1),
         help="Processes that get batches ready while another trains, 1: that one itself; the result is the same.  "
-        "[default: 1, for a GPU 6 or as many as there are cores]",
+        "[default: 1, for a GPU 6 or as many as there are cores; for all ranks of a machine together]",
     )
     return shared.compute(applied(recomputing, feeding)(with_more))  # type: ignore[return-value]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,18 @@ WEIGHTS, OPTIMIZER, RANDOM, STATE = (
 )
 
 
-def save(path: Path, network: nn.Module, optimizer: Optimizer, state: dict[str, Any], keep: int = 1) -> None:
+def save(
+    path: Path,
+    network: nn.Module,
+    optimizer: Optimizer,
+    state: dict[str, Any],
+    keep: int = 1,
+    randoms: Sequence[dict[str, Tensor]] = (),
+) -> None:
     """Write `checkpoint/STEP/` under a model folder, then remove all but the newest `keep`. Raises `IOFailed`.
 
-    `state` has the step, the settings, and whatever else of the run is to be known again.
+    `state` has the step, the settings, and whatever else of the run is to be known again; `randoms` are the states of
+    the other ranks' random generators.
     """
     home = path / "checkpoint"
     temporary, final = home / f".{state['step']}", home / str(state["step"])
@@ -40,7 +49,8 @@ def save(path: Path, network: nn.Module, optimizer: Optimizer, state: dict[str, 
         temporary.mkdir(parents=True)
         save_file({name: tensor.cpu() for name, tensor in network.state_dict().items()}, temporary / WEIGHTS)
         save_file(_moments(network, optimizer), temporary / OPTIMIZER)
-        save_file(_random_states(network), temporary / RANDOM)
+        others = {f"{name}/{rank}": one for rank, own in enumerate(randoms, 1) for name, one in own.items()}
+        save_file(random_states(network) | others, temporary / RANDOM)
         folder.write_json(temporary / STATE, state)
         _sync(temporary)
         shutil.rmtree(final, ignore_errors=True)
@@ -70,8 +80,13 @@ def discard(path: Path, *, is_finished: bool) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any]) -> dict[str, Any]:
-    """Fill network, optimizer and random generators; returns the state. Raises `UsageError` where settings differ."""
+def restore(
+    home: Path, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any], rank: int = 0
+) -> dict[str, Any]:
+    """Fill network, optimizer and random generators; returns the state. Raises `UsageError` where settings differ.
+
+    A rank that was not there when the checkpoint was made keeps its random generators as they are.
+    """
     state = folder.read_json(home / STATE)
     old = state["settings"]
     changed = [name for name in sorted({*old, *settings}) if old.get(name) != settings.get(name)]
@@ -85,9 +100,10 @@ def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict
         if own:
             optimizer.adam.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
     states = load_file(home / RANDOM)
-    torch.set_rng_state(states["cpu"])
-    if "cuda" in states and (device := _device(network)).type == "cuda":
-        torch.cuda.set_rng_state(states["cuda"], device)
+    suffix = f"/{rank}" if rank else ""
+    torch.set_rng_state(states.get(f"cpu{suffix}", torch.get_rng_state()))
+    if f"cuda{suffix}" in states and (device := _device(network)).type == "cuda":
+        torch.cuda.set_rng_state(states[f"cuda{suffix}"], device)
     return state
 
 
@@ -103,7 +119,8 @@ def _device(network: nn.Module) -> torch.device:
     return next(network.parameters()).device
 
 
-def _random_states(network: nn.Module) -> dict[str, Tensor]:
+def random_states(network: nn.Module) -> dict[str, Tensor]:
+    """Returns the states of the generators that dropout draws from."""
     states = {"cpu": torch.get_rng_state()}
     if (device := _device(network)).type == "cuda":  # where dropout draws
         states["cuda"] = torch.cuda.get_rng_state(device)

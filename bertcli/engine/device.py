@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.errors import UsageError
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
@@ -23,6 +24,7 @@ class Device:
     precision: str  # fp32 or bf16
     max_tokens: int
     workers: int = 1  # while training: processes, this one among them, that get batches ready
+    ranks: Ranks = ALONE  # while training: the processes that share the work, each on a device of its own
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -35,10 +37,15 @@ class Device:
 def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None = None) -> Device:
     """Returns the device asked for: auto is a GPU where there is one, and bf16 where it has that.
 
-    fp32 means fp32: TF32 stays off. Raises `UsageError` where the device is not there.
+    Of several GPUs each process that `torchrun` has started gets its own, unless one is asked for by its number. fp32
+    means fp32: TF32 stays off. Raises `UsageError` where the device is not there.
     """
     try:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+        if chosen.type == "cuda":
+            number = chosen.index if chosen.index is not None else int(os.environ.get("LOCAL_RANK", "0"))
+            chosen = torch.device("cuda", number)
+            torch.cuda.set_device(chosen)
         torch.ones(1, device=chosen).tolist()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(f"--device {device}: {str(error).splitlines()[0]}") from None

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import chain
 from multiprocessing.connection import Client, Connection, Listener
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from bertcli.errors import BadData, BertcliError
 from bertcli.parallel import Coming
 
 LONGEST_WAIT = timedelta(hours=12)  # of one rank for another, which may score or save meanwhile
+LOSSES = 8  # of a task, at most
 POLL = 0.5  # seconds after which ranks that wait for records look whether one was told to stop
 
 T = TypeVar("T")
@@ -118,27 +118,32 @@ class Ranks:
                 yield digest, replace(step, counts=counts, tokens=sum(share.tokens for share in known))
                 coming = None
 
-    def gradients(self, network: nn.Module, losses: int) -> Tensor:
-        """Returns one buffer for the gradients of all parameters, views of it from now on, and for some losses.
-
-        The weights become those of the first rank.
-        """
-        parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        for tensor in chain(network.parameters(), network.buffers()):
-            distributed.broadcast(tensor.data, 0)
-        sizes = [parameter.numel() for parameter in parameters]
-        buffer = parameters[0].new_zeros(sum(sizes) + losses)
-        for parameter, place in zip(parameters, torch.split(buffer[: sum(sizes)], sizes), strict=True):
-            parameter.grad = place.view_as(parameter)
-        return buffer
-
-    def add_up(self, buffer: Tensor) -> None:
-        """Make a buffer the sum of all ranks'."""
-        with _told():
-            distributed.all_reduce(buffer)
-
 
 ALONE = Ranks()
+
+
+class Gradients:
+    """The gradients of a network in one buffer, behind which there is room for losses, to be summed over all ranks."""
+
+    def __init__(self, network: nn.Module) -> None:
+        """Give all parameters gradients that are views of the buffer; all ranks get the weights of the first one."""
+        parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
+        sizes = [parameter.numel() for parameter in parameters]
+        self._size = sum(sizes)
+        self._buffer = parameters[0].new_zeros(self._size + LOSSES)
+        for parameter, place in zip(parameters, torch.split(self._buffer[: self._size], sizes), strict=True):
+            parameter.grad = place.view_as(parameter)
+        with _told():
+            for tensor in network.state_dict().values():
+                distributed.broadcast(tensor, 0)
+
+    def add_up(self, losses: Tensor) -> Tensor:
+        """Make the gradients the sums of all ranks' gradients; returns the sums of their losses."""
+        own = self._buffer[self._size : self._size + len(losses)]
+        own.copy_(losses)
+        with _told():
+            distributed.all_reduce(self._buffer)
+        return own.clone()
 
 
 def join(device: torch.device) -> Ranks:

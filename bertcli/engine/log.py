@@ -22,16 +22,18 @@ DRAIN_SECONDS = 0.5  # reading a loss waits for the device: seldom enough to cos
 class Rows:
     """A file of rows in the order of their steps, as JSON Lines."""
 
-    def __init__(self, path: Path, done: int = 0) -> None:
+    def __init__(self, path: Path | None, done: int = 0) -> None:
         """Take the file's name; it is opened with the first row, so that a run that takes no step leaves none.
 
-        Of an old one the rows up to step `done` stay, those that a lost run went further do not.
+        Of an old one the rows up to step `done` stay, those that a lost run went further do not. None writes nowhere.
         """
         self._path, self._done = path, done
         self._file: BinaryIO | None = None
 
     def write(self, rows: list[Record]) -> None:
         """Add rows, which are on disk then. Raises `IOFailed`."""
+        if self._path is None:
+            return
         try:
             self._file = self._file or _opened(self._path, self._done)
             self._file.write(b"".join(dumps(row) + b"\n" for row in rows))
@@ -48,9 +50,9 @@ class Rows:
 class Log:
     """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
 
-    def __init__(self, path: Path, done: int = 0) -> None:
-        """Take what `Rows` takes."""
-        self._file = Rows(path, done)
+    def __init__(self, path: Path | None, done: int = 0) -> None:
+        """Take what `Rows` takes; without a file nothing is checked, which is for who writes it."""
+        self._file, self._is_checked = Rows(path, done), path is not None
         self._rows: list[tuple[Record, list[str], Tensor]] = []
         self._begun = self._drained = time.monotonic()
 
@@ -74,7 +76,7 @@ class Log:
         good = [_ordered(row, names, figures[at]) for at, (row, names, _) in enumerate(rows[:count])]
         self._file.write(good)
         yield from good
-        if count < len(rows):
+        if count < len(rows) and self._is_checked:
             step, (loss, *_, norm) = rows[count][0]["step"], figures[count]
             what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
             raise Diverged(f"{what} at step {step}; try a lower --lr", step)

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from bertcli.engine.log import Log, Rows
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.packing import Step
 from bertcli.engine.recompute import recompute
-from bertcli.engine.scores import Scored, answers, is_constant
+from bertcli.engine.scores import Scored, evaluated
+from bertcli.engine.settings import Input, Output, Settings
 from bertcli.engine.signals import Signals
 from bertcli.engine.spool import Chunk, Spool
 from bertcli.engine.train import Trainer
@@ -31,53 +32,6 @@ from bertcli.records import Record
 from bertcli.stream import loads
 from bertcli.tasks.task import Example, Task
 from bertcli.weights.safetensors import save_folder
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run is told about learning; `--resume` goes on with the same settings only."""
-
-    lr: float
-    warmup: float
-    schedule: str
-    bias_correction: bool
-    batch_size: int
-    dropout: float
-    seed: int
-    optimizer: str = "adamw"
-    steps: int = 0  # 0: as many as `epochs` take
-    epochs: float = 0
-    early_stop: int = 0  # epochs without a better dev score after which to end, the best one kept; 0: never
-    metric: str | None = None  # the dev score by which one model is better than another; None: the last one is
-
-
-@dataclass(frozen=True)
-class Output:
-    """Where a run leaves its model, and when it saves on the way; in steps, 0 for never."""
-
-    path: Path
-    resume: bool = False
-    spool: Path | None = None
-    stop_at: int = 0
-    save_every: int = 0
-    save_at: tuple[int, ...] = ()
-    eval_every: int = 0  # 0: after each epoch where their length is known, else with each checkpoint
-    log: str = "log.jsonl"  # its name in the folder
-    is_first: bool = True  # of several runs: what else is in the folder is older than they
-    is_only: bool = True  # the folder is finished with this run
-
-    @property
-    def room(self) -> Path:
-        """Returns where the spool is to be."""
-        return self.spool or self.path
-
-
-@dataclass(frozen=True)
-class Input:
-    """What a run reads: a digest by which it is known again, and the step after which it began."""
-
-    digest: str = ""
-    begun: int = 0
 
 
 class Run:
@@ -94,6 +48,7 @@ class Run:
     ) -> None:
         """Take what there is to do; `notes` go into `bertcli.json` too, as the command line."""
         self.task, self.settings, self.output, self.device = task, settings, output, device
+        self.ranks = device.ranks
         self.notes, self.say = notes, say
         self.dev: list[tuple[Record, list[Example]]] = []
         self.dev_scores: dict[str, Any] = {}  # the last ones
@@ -110,11 +65,12 @@ class Run:
 
         What it adds to the list `told` in another process comes here too.
         """
-        self._feed = Feed(chunks, Spool(self.output.room), self.settings.seed, self.device.workers, told)
+        spool = Spool(self.output.room)
+        self._feed = Feed(chunks, spool, self.settings.seed, self.device.workers, told, self.ranks)
 
     def take(self, spool: Spool) -> None:
         """Take examples that were read to their end, by which the number of steps is known."""
-        self._feed = Feed(iter(()), spool, self.settings.seed, self.device.workers)
+        self._feed = Feed(iter(()), spool, self.settings.seed, self.device.workers, ranks=self.ranks)
         epochs, batch = self.settings.epochs, self.settings.batch_size
         self.steps = self.steps or math.ceil(len(spool) * epochs / batch)
         self._epoch_ends = [math.ceil(len(spool) * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)]
@@ -144,13 +100,16 @@ class Run:
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
         kind, bias_correction = self.settings.optimizer, self.settings.bias_correction
         optimizer = Optimizer(network, schedule, kind=kind, bias_correction=bias_correction)
+        if self.ranks.rank:  # dropout is each rank's own
+            torch.manual_seed(self.settings.seed + self.ranks.rank)
         if self.output.resume:
             self._resume(network, optimizer)
         count = sum(parameter.numel() for parameter in network.parameters())
         self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
-        log = Log(self.output.path / self.output.log, self.done)
-        self._scores = Rows(self.output.path / "scores.jsonl", self.done)
+        home = self.output.path if self.ranks.is_first else None
+        log = Log(home and home / self.output.log, self.done)
+        self._scores = Rows(home and home / "scores.jsonl", self.done)
         with closing(log), closing(self._scores), Signals() as signals:
             try:
                 for row in self._steps(trainer, log, signals):
@@ -159,7 +118,7 @@ class Run:
             except Diverged as error:
                 raise self._saved(error, network, optimizer) from None
             self._end(network, optimizer, signals)
-        if self.is_complete:
+        if self.is_complete and self.ranks.is_first:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
 
     def _end(self, network: Network, optimizer: Optimizer, signals: Signals) -> None:
@@ -179,8 +138,10 @@ class Run:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
         if self.done == self.last:
             return
-        for step in signals.stopping(self._batches(trainer)):
-            if self.done == 0 and self.output.is_first:  # the first examples are there: now an old model may go
+        for step in self._batches(trainer, signals):
+            if (
+                self.done == 0 and self.output.is_first and self.ranks.is_first
+            ):  # the first examples are there: now an old model may go
                 folder.clear(self.output.path)
                 checkpoint.begin(self.output.path)
             self.done += 1
@@ -201,10 +162,15 @@ class Run:
                 self.say(f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved")
         yield from log.drain(now=True)
 
-    def _batches(self, trainer: Trainer) -> Iterator[Step]:
+    def _batches(self, trainer: Trainer, signals: Signals) -> Iterator[Step]:
         """Yields the steps: of the checkpoint's input from its place on, of another from its first record."""
-        settings, is_known = self.settings, False
-        for digest, step in self._feed.steps(trainer.prepare, settings.batch_size, self._taken, settings.epochs):
+        asked = trainer.prepare, self.settings.batch_size, self._taken, self.settings.epochs
+        if self.ranks.size == 1:
+            steps = signals.stopping(self._feed.steps(*asked))
+        else:
+            steps = self.ranks.together(self._feed.shared(*asked), signals)
+        is_known = False
+        for digest, step in steps:
             if not is_known:
                 self._know(digest)
             is_known = True
@@ -235,16 +201,22 @@ class Run:
         if not saved:
             self.say(f"{self.output.path}: no complete checkpoint, starting anew")
             return
-        state = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network))
+        state = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network), self.ranks.rank)
         self.done, self._input = state["step"], Input(**state["input"])
         if state["best"]:
             self.best = Scored(**state["best"])
         self.say(f"resuming after step {self.done}")
 
-    def _checkpoint(self, network: Network, optimizer: Optimizer, keep: int = 1) -> None:
+    def _checkpoint(self, network: Network, optimizer: Optimizer) -> None:
+        """Save what `resume` goes on from; all ranks must do so together."""
+        randoms = self.ranks.gather(checkpoint.random_states(network))
+        if self.ranks.is_first:
+            checkpoint.save(self.output.path, network, optimizer, self._state(network), randoms=randoms[1:])
+
+    def _state(self, network: Network) -> dict[str, Any]:
         best = asdict(self.best) if self.best.scores else None
         told = {"settings": self._fingerprint(network), "input": asdict(self._input), "best": best}
-        checkpoint.save(self.output.path, network, optimizer, {"step": self.done, **told}, keep)
+        return {"step": self.done, **told}
 
     def _saved(self, error: Diverged, network: Network, optimizer: Optimizer) -> Diverged:
         """Make a checkpoint of the step before the one that could not be taken; returns the error that names both.
@@ -256,7 +228,7 @@ class Run:
         if not (error.step and error.step > 1 and self.output.save_every and is_whole):
             return error
         self.done = error.step - 1  # the optimizer went no further, although the host did
-        self._checkpoint(network, optimizer, keep=2)
+        checkpoint.save(self.output.path, network, optimizer, self._state(network), keep=2)
         home = self.output.path / "checkpoint" / str(self.done)
         return Diverged(f"{error}; step {self.done} is saved in {home}", error.step)
 
@@ -274,19 +246,14 @@ class Run:
     def _evaluate(self, network: Network) -> None:
         if not self.dev:
             return
-        try:
-            answered = answers(network, self.task, self.dev, self.device)
-        except Diverged:
-            raise Diverged(f"the answers are no finite numbers after step {self.done}; try a lower --lr") from None
-        self.dev_scores = self.task.score(answered)
+        found = None
+        if self.ranks.is_first:
+            found = evaluated(network, self.task, self.dev, self.device, self.done, self.settings.metric)
+        self.dev_scores, self._now = self.ranks.of_first(found)  # type: ignore[misc]  # who is the first has found them
         if self.output.is_only:  # of several runs the table has them
             self._scores.write([{"step": self.done, **self.dev_scores}])
         figures = ", ".join(f"{key} {value:.4g}" for key, value in self.dev_scores.items() if isinstance(value, float))
         self.say(f"step {self.done}: dev {figures}")
-        if self.settings.metric:
-            value = self.dev_scores[self.settings.metric]
-            rank = -value if self.settings.metric in self.task.errors else value
-            self._now = Scored(not is_constant(self.task, answered), rank, value, self.done, self.dev_scores)
 
     def _stop_early(self, network: Network) -> None:
         """Keep the epoch that has the best dev score yet, and end where too many have gone by without a better one."""
@@ -309,6 +276,8 @@ class Run:
             self._publish(self.output.path, network)
 
     def _publish(self, path: Path, network: Network) -> None:
+        if not self.ranks.is_first:
+            return
         notes = {
             "bertcli": __version__,
             "torch": torch.__version__,
@@ -326,7 +295,7 @@ class Run:
     @property
     def kept_row(self) -> Record:
         """Returns the log's row of the step that was kept, with the seconds of all."""
-        if self.best.step in (0, self.last_row.get("step")):
+        if self.best.step in (0, self.last_row.get("step")) or not self.ranks.is_first:
             return self.last_row
         log = (self.output.path / self.output.log).read_bytes()  # an earlier process may have written it
         row: Record = next(row for row in map(loads, log.splitlines()) if row["step"] == self.best.step)

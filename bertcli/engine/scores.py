@@ -8,7 +8,7 @@ from typing import Any
 
 from bertcli.engine.device import Device
 from bertcli.engine.predict import predict
-from bertcli.errors import BadData, UsageError
+from bertcli.errors import BadData, Diverged, UsageError
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
@@ -32,6 +32,22 @@ def answers(network: Network, task: Task, encoded: list[tuple[Record, list[Examp
         return task.calibrate(list(predict([network], task, encoded, device)))
     finally:
         network.train(training)
+
+
+def evaluated(
+    network: Network, task: Task, dev: list[tuple[Record, list[Example]]], device: Device, step: int, metric: str | None
+) -> tuple[dict[str, Any], Scored]:
+    """Returns the dev scores after a step, and with a `metric` how they compare with others'. Raises `Diverged`."""
+    try:
+        answered = answers(network, task, dev, device)
+    except Diverged:
+        raise Diverged(f"the answers are no finite numbers after step {step}; try a lower --lr") from None
+    scores = task.score(answered)
+    if metric is None:
+        return scores, Scored()
+    value = scores[metric]
+    rank = -value if metric in task.errors else value
+    return scores, Scored(not is_constant(task, answered), rank, value, step, scores)
 
 
 def settled(task: Task, dev: list[tuple[Record, list[Example]]], asked: str | None) -> str:

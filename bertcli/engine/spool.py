@@ -66,7 +66,7 @@ class Spool:
         """Begin an empty spool on a folder's disk. Raises `CannotCreate`."""
         self._folder = folder
         self._dtypes: Dtypes = {}
-        self._ends = array("q", [0])
+        self.ends = array("q", [0])  # in bytes, of each example
         self._map: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._held, self._written = bytearray(), 0
         try:
@@ -84,8 +84,8 @@ class Spool:
         """Add examples, of the same arrays as those before. Raises `IOFailed` on a full disk."""
         self._dtypes = self._dtypes or examples.dtypes
         assert not examples.ends or examples.dtypes == self._dtypes
-        start = self._ends[-1]
-        self._ends.extend(start + end for end in examples.ends)
+        start = self.ends[-1]
+        self.ends.extend(start + end for end in examples.ends)
         self._held += examples.data
         if len(self._held) > FLUSH_BYTES:
             self.flush()
@@ -103,11 +103,11 @@ class Spool:
 
     def __len__(self) -> int:
         """Returns the number of examples."""
-        return len(self._ends) - 1
+        return len(self.ends) - 1
 
     def place(self, index: int) -> tuple[int, int]:
         """Returns where an example begins and ends, in bytes."""
-        return self._ends[index], self._ends[index + 1]
+        return self.ends[index], self.ends[index + 1]
 
     def __getitem__(self, index: int) -> Example:
         """Returns one example. Raises `IOFailed` on a full disk."""

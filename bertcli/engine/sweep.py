@@ -15,8 +15,9 @@ from typing import Any
 from bertcli import folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
-from bertcli.engine.run import Output, Run, Settings
+from bertcli.engine.run import Run
 from bertcli.engine.scores import Scored, settled
+from bertcli.engine.settings import Output, Settings
 from bertcli.engine.spool import Spool
 from bertcli.errors import BadData, Diverged, UsageError, many
 from bertcli.model.heads import Network
@@ -88,13 +89,17 @@ class Sweep:
             try:
                 watch(run, run.train(network_of(run.settings)))
             except Diverged as error:
+                if self.device.ranks.size > 1:  # the others do not know of it
+                    raise
                 self.warn(f"run {number + 1} has failed: {error}")
                 checkpoint.discard(self.output.path, is_finished=False)  # else the next run would take its for its own
             self._judge(run, f"run {number + 1}")
             self.rows.append(self._row(number, run))
+            if not self.device.ranks.is_first:
+                continue
             with folder.replacing(self._path) as temporary:
                 temporary.write_bytes(b"".join(dumps(each) + b"\n" for each in [plan, *self.rows]))
-        return self._finish()
+        return self._finish() if self.device.ranks.is_first else {}
 
     def _run(self, settings: Settings, output: Output, spool: Spool, dev: list[tuple[Record, list[Example]]]) -> Run:
         run = Run(self.task, settings, output, self.device, self.notes, self.say)

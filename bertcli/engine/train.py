@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bertcli.engine.device import Device
+from bertcli.engine.distributed import Gradients
 from bertcli.engine.graphs import Graphs, filled
 from bertcli.engine.optim import Optimizer
 from bertcli.engine.packing import Step, prepared
@@ -31,6 +32,7 @@ class Trainer:
         # Recordings are made on a stream of their own, on which all gradients must be computed then.
         self._stream = torch.cuda.Stream(device.device) if is_recorded else None  # type: ignore[no-untyped-call]
         self._graphs = Graphs() if is_recorded else None
+        self._gradients = None if device.ranks.size == 1 else Gradients(network)
 
     @property
     def prepare(self) -> Callable[[list[tuple[int, Example]]], Step]:
@@ -42,12 +44,15 @@ class Trainer:
     def step(self, number: int, step: Step) -> tuple[dict[str, Tensor], float, int]:
         """Take one optimizer step; returns the losses, the learning rate and the number of tokens.
 
-        However the examples are divided into forward passes, each loss is a sum over all of them, divided once by
-        its own count.
+        However the examples are divided into forward passes and among ranks, each loss is a sum over all of them,
+        divided once by its own count.
         """
         with nullcontext() if self._stream is None else _on(self._stream):
             scale = 1 / torch.tensor([count or 1.0 for count in step.counts.values()])
-            losses = torch.stack([self._run(part, scale) for part in step.parts]).sum(0)
+            none = torch.zeros(len(scale), device=self.device.device)
+            losses = torch.stack([none, *(self._run(part, scale) for part in step.parts)]).sum(0)
+            if self._gradients:
+                losses = self._gradients.add_up(losses)
             rate = self.optimizer.step(number, losses)
         return dict(zip(step.counts, losses, strict=True)), rate, step.tokens
 

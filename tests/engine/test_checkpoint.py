@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 
 from bertcli.engine import checkpoint
 from bertcli.engine.device import choose
-from bertcli.engine.run import Output, Run, Settings
+from bertcli.engine.run import Run
+from bertcli.engine.settings import Output, Settings
 from bertcli.engine.spool import chunk
 from bertcli.errors import BadData, UsageError
 from bertcli.model.config import Config

@@ -17,7 +17,8 @@ from torch import Tensor
 from bertcli.engine import checkpoint
 from bertcli.engine import log as log_module
 from bertcli.engine.device import choose
-from bertcli.engine.run import Output, Run, Settings
+from bertcli.engine.run import Run
+from bertcli.engine.settings import Output, Settings
 from bertcli.engine.spool import chunk
 from bertcli.errors import Diverged
 from bertcli.model.heads import Network
