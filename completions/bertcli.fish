@@ -126,14 +126,14 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l warmup -d 'Step
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l optimizer -d 'lamb: each matrix changes in proportion to its own length, for batches of thousands of examples' -x -a 'adamw lamb'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l bias-correction -l no-bias-correction -d 'Of the optimizer'\''s moments; Google'\''s code has none'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l batch-size -d 'Examples an optimizer step' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l batch-size -d 'Examples an optimizer step, over all ranks' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dropout -d 'On activations and on attention' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l workers -d 'Processes that get batches ready while another trains, 1: that one itself; the result is the same' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l workers -d 'Processes of a machine that get batches ready while others train, 1: those themselves; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -162,14 +162,14 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l warmup -d 'Step
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l optimizer -d 'lamb: each matrix changes in proportion to its own length, for batches of thousands of examples' -x -a 'adamw lamb'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bias-correction -l no-bias-correction -d 'Of the optimizer'\''s moments; Google'\''s code has none'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l batch-size -d 'Examples an optimizer step' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l batch-size -d 'Examples an optimizer step, over all ranks' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dropout -d 'On activations and on attention' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l workers -d 'Processes that get batches ready while another trains, 1: that one itself; the result is the same' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l workers -d 'Processes of a machine that get batches ready while others train, 1: those themselves; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification regression tagging span choice' -x -a 'classification regression tagging span choice'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'

@@ -172,7 +172,7 @@ def learning(
             type=size,
             default=batch_size if is_one else None,
             show_default=is_one,
-            help="Examples an optimizer step." + ("" if is_one else f"  [default: {batch_size}]"),
+            help="Examples an optimizer step, over all ranks." + ("" if is_one else f"  [default: {batch_size}]"),
         ),
         click.option(
             "--dropout",
@@ -215,8 +215,8 @@ def compute(function: F) -> F:
     feeding = click.option(
         "--workers",
         type=Integer(1),
-        help="Processes that get batches ready while another trains, 1: that one itself; the result is the same.  "
-        "[default: 1, for a GPU 6 or as many as there are cores; for all ranks of a machine together]",
+        help="Processes of a machine that get batches ready while others train, 1: those themselves; the result is the "
+        "same.  [default: 1, for each GPU 6, as far as there are cores]",
     )
     return shared.compute(applied(recomputing, feeding)(with_more))  # type: ignore[return-value]
 

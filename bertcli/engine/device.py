@@ -13,7 +13,7 @@ from bertcli.errors import UsageError
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
-WORKERS = 6  # processes that keep a GPU busy; a CPU's cores are busy with the network itself
+WORKERS = 6  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,6 @@ def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None
     if precision == "auto":
         precision = "bf16" if chosen.type == "cuda" and torch.cuda.is_bf16_supported(False) else "fp32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    workers = min(WORKERS, len(os.sched_getaffinity(0))) if chosen.type == "cuda" else 1
+    gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    workers = min(WORKERS * gpus, len(os.sched_getaffinity(0))) if chosen.type == "cuda" else 1
     return Device(chosen, precision, max_tokens or TOKENS.get(chosen.type, TOKENS["cpu"]), workers)

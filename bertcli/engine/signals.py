@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from bertcli.errors import Stopped
+
+TWICE_SECONDS = 1  # within which a scheduler and `torchrun` may both pass on one and the same signal
 
 T = TypeVar("T")
 
@@ -17,11 +21,12 @@ class _Woken(Exception):
 
 
 class Signals:
-    """Holds back SIGINT, SIGTERM and SIGUSR1 until a step is whole; a second one stops at once."""
+    """Holds back SIGINT, SIGTERM and SIGUSR1 until a step is whole; a second one, some time later, stops at once."""
 
     def __init__(self) -> None:
         """Change nothing yet."""
         self.caught: int | None = None
+        self._since = 0.0
         self._waits = False
         self._old: dict[int, Any] = {}
 
@@ -40,8 +45,11 @@ class Signals:
             signal.signal(number, handler)
 
     def _catch(self, number: int, frame: FrameType | None) -> None:
-        self.caught = number
-        signal.signal(number, self._old[number])
+        if self.caught and time.monotonic() - self._since > TWICE_SECONDS:
+            signal.signal(number, self._old[number])
+            os.kill(os.getpid(), number)
+            return
+        self.caught, self._since = number, time.monotonic()
         if self._waits:
             raise _Woken
 

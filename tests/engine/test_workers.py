@@ -19,7 +19,7 @@ import warm
 from program import Result
 
 from bertcli import tasks
-from bertcli.engine import feed
+from bertcli.engine import feed, signals
 from bertcli.engine.feed import Feed
 from bertcli.engine.packing import prepared
 from bertcli.engine.spool import Chunk, Spool, chunk
@@ -181,7 +181,7 @@ def started(program: warm.Program, folder: Path, *options: object) -> warm.Proce
     with open(os.devnull, "r+b") as nothing, open(folder / "err", "wb") as err:
         process = program.start([str(word) for word in line], folder, [nothing, nothing, err])
     log, ends = folder / "model" / "log.jsonl", time.monotonic() + warm.PATIENCE
-    while not (log.exists() and log.read_bytes().count(b"\n") > 20):
+    while not (log.exists() and log.read_bytes().count(b"\n") >= 20):
         assert time.monotonic() < ends
         assert process.is_alive(), (folder / "err").read_text()
         time.sleep(0.02)
@@ -211,8 +211,18 @@ def test_a_signal_to_all_processes_saves(program: warm.Program, tmp_path: Path, 
         os.kill(each, number)
     assert process.wait() == status, (tmp_path / "err").read_text()
     (home,) = (tmp_path / "model" / "checkpoint").iterdir()
-    assert int(home.name) > 20
+    assert int(home.name) >= 20
     assert gone(others)
+
+
+def test_a_second_signal_stops_at_once_unless_it_is_the_same() -> None:
+    with patch.object(signals, "TWICE_SECONDS", 0.1), signals.Signals() as held:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert held.caught == signal.SIGINT
+        time.sleep(0.2)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize("which", ["the one that reads ahead", "one that makes batches"])
