@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options, owned, training
+from bertcli.commands import computing, inference, options, owned, training
 from bertcli.commands.training import Usual
 from bertcli.errors import BadData, UsageError, many
 
@@ -118,7 +118,7 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
     "[default: 128, tagging 512, span 384, or all that the model has]",
 )
 @training.grid(TASKS)
-@options.compute
+@computing.compute
 def command(
     streams: Streams,
     task_name: str,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options, owned
+from bertcli.commands import computing, inference, options, owned
 from bertcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     "[default: the model's, if it has one, else inf]",
 )
 @options.spans
-@options.compute
+@computing.compute
 def command(
     streams: Streams, models: tuple[Path, ...], device: Device, max_length: int | None, **own: float | None
 ) -> None:

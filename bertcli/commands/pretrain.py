@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bertcli.commands import options, training
+from bertcli.commands import computing, options, training
 from bertcli.errors import UsageError
 from bertcli.model.config import PRESETS, of_size
 
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 )
 @click.option("--stop-at", type=options.Integer(0), default=0, help="Stop after this step; --resume goes on.")
 @training.options(lr=1e-4, warmup=0.01, batch_size=256, save_every=1000)
-@options.compute
+@computing.compute
 def command(
     streams: Streams,
     output: Output,

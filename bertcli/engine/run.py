@@ -133,7 +133,7 @@ class Run:
         `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train on, `Diverged` where
         the loss is no finite number.
         """
-        network.to(self.device.device).train()
+        self.device.place(network, is_long=not self.settings.epochs).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
         optimizer = Optimizer(network, schedule, bias_correction=self.settings.bias_correction)
         if self.output.resume:
