@@ -61,6 +61,11 @@ class Stopped(BertcliError):
 class Diverged(BertcliError):
     """A model whose loss, or answers, are no finite numbers any more."""
 
+    def __init__(self, problem: str, step: int | None = None) -> None:
+        """Keep the training step that could not be taken, where the model is still as before it."""
+        super().__init__(problem)
+        self.step = step
+
 
 class BadData(BertcliError):
     """Input that is not what its reader expects: says where, what was found and what was expected.

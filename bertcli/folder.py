@@ -209,7 +209,10 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-MADE_BY_TRAINING = ("checkpoint", "steps", "runs", "log.jsonl", "config.json", "model.safetensors", "bertcli.json")
+MADE_BY_TRAINING = (
+    *("checkpoint", "steps", "runs", "log.jsonl", "scores.jsonl"),
+    *("config.json", "model.safetensors", "bertcli.json"),
+)
 
 
 def create(folder: Path, *, force: bool, resume: bool) -> None:

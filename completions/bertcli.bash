@@ -69,6 +69,7 @@ _bertcli() {
         pretrain:--ngram) compopt +o default ;;
         pretrain:--max-masks) compopt +o default ;;
         pretrain:--dev) words="" ;;
+        pretrain:--eval-every) compopt +o default ;;
         pretrain:--steps) compopt +o default ;;
         pretrain:--stop-at) compopt +o default ;;
         pretrain:-o | pretrain:--output) words="" ;;
@@ -78,6 +79,7 @@ _bertcli() {
         pretrain:--lr) compopt +o default ;;
         pretrain:--warmup) compopt +o default ;;
         pretrain:--schedule) words="linear google constant" ;;
+        pretrain:--optimizer) words="adamw lamb" ;;
         pretrain:--batch-size) compopt +o default ;;
         pretrain:--dropout) compopt +o default ;;
         pretrain:--seed) compopt +o default ;;
@@ -86,7 +88,7 @@ _bertcli() {
         pretrain:--max-tokens) compopt +o default ;;
         pretrain:--kernels) words="auto off" ;;
         pretrain:--compile) words="auto on off" ;;
-        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile -h --help" argument="" ;;
+        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --eval-every --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing -h --help" argument="" ;;
         finetune:--on-error) words="stop skip" ;;
         finetune:-m | finetune:--model) words="" ;;
         finetune:--dev) words="" ;;
@@ -107,6 +109,7 @@ _bertcli() {
         finetune:--lr) compopt +o default ;;
         finetune:--warmup) compopt +o default ;;
         finetune:--schedule) words="linear google constant" ;;
+        finetune:--optimizer) words="adamw lamb" ;;
         finetune:--batch-size) compopt +o default ;;
         finetune:--dropout) compopt +o default ;;
         finetune:--seed) compopt +o default ;;
@@ -115,7 +118,7 @@ _bertcli() {
         finetune:--max-tokens) compopt +o default ;;
         finetune:--kernels) words="auto off" ;;
         finetune:--compile) words="auto on off" ;;
-        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile -h --help" argument="classification regression tagging span choice" ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing -h --help" argument="classification regression tagging span choice" ;;
         predict:--on-error) words="stop skip" ;;
         predict:-m | predict:--model) words="" ;;
         predict:--max-length) compopt +o default ;;

@@ -112,6 +112,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l bernoulli -d 'C
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l ngram -d 'Mask spans of up to so many tokens, or words: length n with probability proportional to 1/n' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-masks -d 'Tokens to predict a sequence, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dev -d 'Pairs to score the model on, with each checkpoint and at the end' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l eval-every -d 'Steps between the scores of --dev, instead of with each checkpoint' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l steps -d 'Optimizer steps over which the rate falls' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l stop-at -d 'Stop after this step; --resume goes on' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s o -l output -d 'The model folder to write' -r
@@ -123,7 +124,8 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l spool -d 'Where
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l lr -d 'The highest learning rate' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l bias-correction -l no-bias-correction -d 'Adam'\''s; Google'\''s code has none'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l optimizer -d 'lamb: each matrix changes in proportion to its own length, for batches of thousands of examples' -x -a 'adamw lamb'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l bias-correction -l no-bias-correction -d 'Of the optimizer'\''s moments; Google'\''s code has none'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l batch-size -d 'Examples an optimizer step' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dropout -d 'On activations and on attention' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
@@ -132,6 +134,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l precision -d 'a
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l kernels -d 'auto: on a GPU in bf16, Triton'\''s kernels compute what lies between a layer'\''s products' -x -a 'auto off'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -158,7 +161,8 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l spool -d 'Where
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l lr -d 'The highest learning rate' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bias-correction -l no-bias-correction -d 'Adam'\''s; Google'\''s code has none'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l optimizer -d 'lamb: each matrix changes in proportion to its own length, for batches of thousands of examples' -x -a 'adamw lamb'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bias-correction -l no-bias-correction -d 'Of the optimizer'\''s moments; Google'\''s code has none'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l batch-size -d 'Examples an optimizer step' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dropout -d 'On activations and on attention' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
@@ -167,6 +171,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'a
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l kernels -d 'auto: on a GPU in bf16, Triton'\''s kernels compute what lies between a layer'\''s products' -x -a 'auto off'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification regression tagging span choice' -x -a 'classification regression tagging span choice'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import computing, inference, options, owned, training
+from bertcli.commands import inference, options, owned, progress, training
 from bertcli.commands.training import Usual
 from bertcli.errors import BadData, UsageError, many
 
@@ -118,7 +118,7 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
     "[default: 128, tagging 512, span 384, or all that the model has]",
 )
 @training.grid(TASKS)
-@computing.compute
+@training.compute
 def command(
     streams: Streams,
     task_name: str,
@@ -163,7 +163,7 @@ def command(
     spool = learned(streams, task, output)
     scored = training.read_dev(streams, dev, task)
     sweep = Sweep(task, runs, output, device, training.notes(), streams.note, streams.warn)
-    network_of, watch = partial(new_network, streams, start, task), partial(training.watch, streams)
+    network_of, watch = partial(new_network, streams, start, task), partial(progress.watch, streams)
     training.tell(streams, sweep.train(spool, scored, network_of, watch))
 
 

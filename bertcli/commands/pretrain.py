@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bertcli.commands import computing, options, training
+from bertcli.commands import options, progress, training
 from bertcli.errors import UsageError
 from bertcli.model.config import PRESETS, of_size
 
@@ -77,6 +77,12 @@ if TYPE_CHECKING:
 @options.masking
 @click.option("--dev", type=click.Path(), help="Pairs to score the model on, with each checkpoint and at the end.")
 @click.option(
+    "--eval-every",
+    type=options.Integer(0),
+    default=0,
+    help="Steps between the scores of --dev, instead of with each checkpoint.",
+)
+@click.option(
     "--steps",
     type=options.Integer(1),
     default=1_000_000,
@@ -85,7 +91,7 @@ if TYPE_CHECKING:
 )
 @click.option("--stop-at", type=options.Integer(0), default=0, help="Stop after this step; --resume goes on.")
 @training.options(lr=1e-4, warmup=0.01, batch_size=256, save_every=1000)
-@computing.compute
+@training.compute
 def command(
     streams: Streams,
     output: Output,
@@ -105,8 +111,11 @@ def command(
     The first epoch trains as the input arrives, through a shuffle buffer; later epochs are permutations of all that
     was read. Masked pairs keep their masks; pairs are masked afresh each epoch. The folder opens in transformers as
     BertForPreTraining, or BertForMaskedLM under the objective mlm. --start begins a new run from weights; --resume,
-    with the same input and options, goes on with an old one. Beside the model, -o holds log.jsonl, a line a step with
-    its losses, and while the run goes on checkpoint/. SIGINT, SIGTERM and SIGUSR1 save a checkpoint first.
+    with the same options, goes on with an old one: at its place in the same input, or at the first record of another,
+    such as longer sequences with another --max-length. Beside the model, -o holds log.jsonl, a line a step with its
+    losses, scores.jsonl, a line for each time that --dev was scored, and while the run goes on checkpoint/. SIGINT,
+    SIGTERM and SIGUSR1 save a checkpoint first. A loss that is no finite number ends the run, with a checkpoint of the
+    step before.
     """
     from bertcli.engine.run import Run
     from bertcli.records import Anything
@@ -119,7 +128,7 @@ def command(
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
     run.stream(streams.reader(Anything).map(task.encode))
-    training.watch(streams, run, run.train(network))
+    progress.watch(streams, run, run.train(network))
     training.tell(streams, run.result())
 
 

@@ -1,4 +1,4 @@
-"""What `pretrain` and `finetune` share: the options of a run, its folder, and how it is watched."""
+"""What `pretrain` and `finetune` share: the options of a run, its folder, its start and its dev records."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import functools
 import itertools
 import shlex
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from bertcli.commands import computing
 from bertcli.commands.options import F, Integer, Number, Several, applied, seed
 from bertcli.commands.streams import Streams, readable
 from bertcli.errors import BadData, UsageError, many
 
 if TYPE_CHECKING:
-    from bertcli.engine.run import Output, Run, Settings
+    from bertcli.engine.device import Device
+    from bertcli.engine.run import Output, Settings
     from bertcli.model.heads import Network
     from bertcli.records import Record
     from bertcli.tasks.task import Example, Task
@@ -44,6 +45,8 @@ def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Ca
             from bertcli.engine.run import Output, Settings
 
             settings, output = Settings(**_taken(Settings, kwargs)), Output(**_taken(Output, kwargs))
+            if output.eval_every and kwargs["dev"] is None:
+                raise UsageError("--eval-every needs --dev")
             return function(*args, settings=settings, output=output, **kwargs)
 
         rates = learning(str(lr), str(batch_size), Number(0, min_open=True), Integer(1), warmup)
@@ -151,10 +154,17 @@ def learning(
             help="How the rate falls: from its peak to 0; from the first step on, as in Google's code; not at all.",
         ),
         click.option(
+            "--optimizer",
+            type=click.Choice(["adamw", "lamb"]),
+            default="adamw",
+            show_default=True,
+            help="lamb: each matrix changes in proportion to its own length, for batches of thousands of examples.",
+        ),
+        click.option(
             "--bias-correction/--no-bias-correction",
             default=True,
             show_default=True,
-            help="Adam's; Google's code has none.",
+            help="Of the optimizer's moments; Google's code has none.",
         ),
         click.option(
             "--batch-size",
@@ -171,6 +181,22 @@ def learning(
             help="On activations and on attention.",
         ),
     )
+
+
+def compute(function: F) -> F:
+    """Adds what all commands compute with, and `--gradient-checkpointing`; the command gets them as `device`."""
+
+    @functools.wraps(function)
+    def with_memory(*args: Any, device: Device, gradient_checkpointing: bool, **kwargs: Any) -> Any:
+        return function(*args, device=replace(device, recomputes=gradient_checkpointing), **kwargs)
+
+    recomputing = click.option(
+        "--gradient-checkpointing",
+        is_flag=True,
+        help="Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in "
+        "less memory and more time.",
+    )
+    return computing.compute(recomputing(with_memory))  # type: ignore[return-value]
 
 
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
@@ -265,31 +291,6 @@ def read_dev(
     if not scored:
         raise BadData("there is no record to score the model on", file=file)
     return scored
-
-
-def watch(streams: Streams, run: Run, rows: Iterable[Record]) -> None:
-    """Go through a run's rows, under a bar with loss, rate, tokens/s and time left where there is a terminal.
-
-    The last line on stderr sums the run up.
-    """
-    from tqdm import tqdm
-
-    hidden = streams.quiet or sys.stderr is None or not sys.stderr.isatty()
-    tokens, begun = 0, time.monotonic()
-    with tqdm(total=run.last, unit=" steps", file=sys.stderr, disable=hidden) as bar:
-        for row in rows:
-            if not tokens:
-                bar.initial = bar.n = row["step"] - 1  # more than 0 on --resume
-            tokens += row["tokens"]
-            rate = tokens / max(1e-9, time.monotonic() - begun)
-            figures = f"loss {row['loss']:.3f}, lr {row['lr']:.2e}, {rate / 1000:.1f} k tokens/s"
-            bar.set_postfix_str(figures, refresh=False)
-            bar.update()
-    figures = "".join(f"{name} {value:.4f}, " for name, value in run.last_row.items() if "loss" in name)
-    rate = tokens / max(1e-9, time.monotonic() - begun)
-    end = "is complete" if run.is_complete else f"is stopped at step {run.last} of {run.steps}"
-    name = run.output.path if run.output.is_only else "the run"
-    streams.note(f"step {run.last}: {figures}{rate / 1000:.1f} k tokens/s; {name} {end}")
 
 
 def tell(streams: Streams, result: Record) -> None:

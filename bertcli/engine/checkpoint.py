@@ -28,32 +28,25 @@ WEIGHTS, OPTIMIZER, RANDOM, STATE = (
 )
 
 
-def save(
-    path: Path,
-    step: int,
-    network: nn.Module,
-    optimizer: Optimizer,
-    settings: dict[str, Any],
-    best: dict[str, Any] | None = None,
-) -> None:
-    """Write `checkpoint/STEP/` under a model folder, then remove older ones. Raises `IOFailed`.
+def save(path: Path, network: nn.Module, optimizer: Optimizer, state: dict[str, Any], keep: int = 1) -> None:
+    """Write `checkpoint/STEP/` under a model folder, then remove all but the newest `keep`. Raises `IOFailed`.
 
-    `best` is what is known of the best step so far, where one was kept.
+    `state` has the step, the settings, and whatever else of the run is to be known again.
     """
     home = path / "checkpoint"
-    temporary, final = home / f".{step}", home / str(step)
+    temporary, final = home / f".{state['step']}", home / str(state["step"])
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         save_file({name: tensor.cpu() for name, tensor in network.state_dict().items()}, temporary / WEIGHTS)
         save_file(_moments(network, optimizer), temporary / OPTIMIZER)
         save_file(_random_states(network), temporary / RANDOM)
-        folder.write_json(temporary / STATE, {"step": step, "settings": settings, "best": best})
+        folder.write_json(temporary / STATE, state)
         _sync(temporary)
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
         _sync(home)
-        for old in complete(path)[:-1]:
+        for old in complete(path)[:-keep]:
             shutil.rmtree(old)
     except (OSError, SafetensorError) as error:  # the latter is safetensors' word for a full disk
         raise IOFailed(f"{home}: {getattr(error, 'strerror', None) or error}") from error
@@ -77,8 +70,8 @@ def discard(path: Path, *, is_finished: bool) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any]) -> int:
-    """Fill network, optimizer and random generators; returns the step. Raises `UsageError` where settings differ."""
+def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any]) -> dict[str, Any]:
+    """Fill network, optimizer and random generators; returns the state. Raises `UsageError` where settings differ."""
     state = folder.read_json(home / STATE)
     old = state["settings"]
     changed = [name for name in sorted({*old, *settings}) if old.get(name) != settings.get(name)]
@@ -90,20 +83,12 @@ def restore(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict
     for name, parameter in network.named_parameters():
         own = {key.partition("/")[2]: moments[key] for key in moments if key.partition("/")[0] == name}
         if own:
-            on_host = () if optimizer.adam.defaults["fused"] else ("step",)  # as AdamW itself keeps its count
-            moved = {key: value if key in on_host else value.to(parameter.device) for key, value in own.items()}
-            optimizer.adam.state[parameter] = moved
+            optimizer.adam.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
     states = load_file(home / RANDOM)
     torch.set_rng_state(states["cpu"])
     if "cuda" in states and (device := _device(network)).type == "cuda":
         torch.cuda.set_rng_state(states["cuda"], device)
-    return int(state["step"])
-
-
-def best_of(home: Path) -> dict[str, Any] | None:
-    """Returns what a checkpoint knows of the best step before it."""
-    best: dict[str, Any] | None = folder.read_json(home / STATE).get("best")
-    return best
+    return state
 
 
 def _moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:

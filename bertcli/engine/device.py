@@ -8,8 +8,9 @@ from importlib.util import find_spec
 
 import torch
 
+from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
-from bertcli.model.heads import Network
+from bertcli.model.heads import MaskedLanguageHead, Network
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
@@ -25,6 +26,7 @@ class Device:
     max_tokens: int
     kernels: bool = False  # whether layers compute by the kernels of `model/kernels/`
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
+    recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 
     def autocast(self) -> AbstractContextManager[object]:
         """Returns the context in which the network runs forward."""
@@ -32,8 +34,8 @@ class Device:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
-    def place(self, network: Network, *, is_long: bool = False) -> Network:
-        """Moves a network to the device and makes it as fast as it is allowed to be; returns it.
+    def place(self, network: Network, *, learns: bool = False, is_long: bool = False) -> Network:
+        """Moves a network to the device and makes it as fast, or as frugal, as is asked for; returns it.
 
         `is_long` says that it will take many steps of many shapes.
         """
@@ -42,6 +44,8 @@ class Device:
             from bertcli.model.fused import fuse
 
             fuse(network.bert)
+        if learns and self.recomputes:
+            recompute(network)
         if self.is_compiled(is_long=is_long):
             compile_parts(network, layers=not self.kernels)
         return network
@@ -98,6 +102,6 @@ def compile_parts(network: Network, *, layers: bool) -> None:
     One layer's code serves them all, so that compiling takes seconds; torch keeps it on disk for the next process.
     """
     for part in [network.bert.embeddings, *network.heads.values(), *(network.bert.layers if layers else ())]:
-        for name in ("forward", "loss"):
-            if (function := getattr(part, name, None)) is not None:
-                setattr(part, name, torch.compile(function, dynamic=True))
+        part.compile(dynamic=True)
+        if isinstance(part, MaskedLanguageHead):
+            part.loss = torch.compile(part.loss, dynamic=True)  # type: ignore[method-assign]

@@ -6,6 +6,7 @@ epochs are full permutations. Each example comes once an epoch, and the order de
 
 from __future__ import annotations
 
+import hashlib
 import math
 from array import array
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from bertcli.errors import CannotCreate, IOFailed
 from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
+KNOWN_BY = 4096  # examples at its beginning by which an input is known again: a second's reading
 FLUSH_BYTES = 1 << 20
 ALIGNMENT = 8  # bytes, so that every array can be read where it lies
 
@@ -91,6 +93,16 @@ class Feed:
     def __init__(self, examples: Iterator[Example], spool: Spool, seed: int) -> None:
         """Take the stream as it comes; nothing is read yet."""
         self._examples, self._spool, self._seed = examples, spool, seed
+
+    def digest(self) -> str:
+        """Returns a hash of the first examples, which are read: by it an input that begins alike is known again."""
+        for example in islice(self._examples, max(0, KNOWN_BY - len(self._spool))):
+            self._spool.append(example)
+        hashed = hashlib.blake2b(digest_size=16)
+        for index in range(min(len(self._spool), KNOWN_BY)):
+            for values in self._spool[index].values():
+                hashed.update(len(values).to_bytes(8) + values.tobytes())
+        return hashed.hexdigest()
 
     def _arrivals(self) -> Iterator[int]:
         yield from range(len(self._spool))

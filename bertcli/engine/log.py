@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from itertools import takewhile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,8 +19,8 @@ from bertcli.stream import dumps, loads
 DRAIN_SECONDS = 0.5  # reading a loss waits for the device: seldom enough to cost nothing
 
 
-class Log:
-    """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
+class Rows:
+    """A file of rows in the order of their steps, as JSON Lines."""
 
     def __init__(self, path: Path, done: int = 0) -> None:
         """Take the file's name; it is opened with the first row, so that a run that takes no step leaves none.
@@ -29,42 +29,62 @@ class Log:
         """
         self._path, self._done = path, done
         self._file: BinaryIO | None = None
-        self._rows: list[tuple[Record, list[str], Tensor]] = []
-        self._begun = self._drained = time.monotonic()
 
-    def add(self, step: int, losses: dict[str, Tensor], lr: float, tokens: int) -> None:
-        """Keep one step's figures, its losses still on the device."""
-        total = torch.stack(list(losses.values())).sum()
-        named = {"loss": total, **losses}
-        row = {"step": step, "lr": lr, "tokens": tokens, "seconds": round(time.monotonic() - self._begun, 3)}
-        self._rows.append((row, list(named), torch.stack(list(named.values()))))
-
-    def drain(self, *, now: bool = False) -> list[Record]:
-        """Returns the rows not yet written, having written them; an empty list where it is too soon.
-
-        Raises `Diverged` at the first loss that is not a finite number.
-        """
-        if not self._rows or not (now or time.monotonic() - self._drained > DRAIN_SECONDS):
-            return []
-        figures = torch.stack([losses for _, _, losses in self._rows]).tolist()
-        rows = [_ordered(row, names, losses) for (row, names, _), losses in zip(self._rows, figures, strict=True)]
-        self._rows, self._drained = [], time.monotonic()
-        good = list(takewhile(lambda row: math.isfinite(row["loss"]), rows))
+    def write(self, rows: list[Record]) -> None:
+        """Add rows, which are on disk then. Raises `IOFailed`."""
         try:
             self._file = self._file or _opened(self._path, self._done)
-            self._file.write(b"".join(dumps(row) + b"\n" for row in good))
+            self._file.write(b"".join(dumps(row) + b"\n" for row in rows))
             self._file.flush()
         except OSError as error:
             raise IOFailed(f"{self._path}: {error.strerror}") from error
-        if len(good) < len(rows):
-            bad = rows[len(good)]
-            raise Diverged(f"the loss is {bad['loss']} at step {bad['step']}; try a lower --lr")
-        return good
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+
+
+class Log:
+    """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
+
+    def __init__(self, path: Path, done: int = 0) -> None:
+        """Take what `Rows` takes."""
+        self._file = Rows(path, done)
+        self._rows: list[tuple[Record, list[str], Tensor]] = []
+        self._begun = self._drained = time.monotonic()
+
+    def add(self, step: int, losses: dict[str, Tensor], lr: float, tokens: int, norm: Tensor) -> None:
+        """Keep one step's figures, its losses and the gradient's norm still on the device."""
+        total = torch.stack(list(losses.values())).sum()
+        row = {"step": step, "lr": lr, "tokens": tokens, "seconds": self._seconds()}
+        self._rows.append((row, ["loss", *losses], torch.stack([total, *losses.values(), norm])))
+
+    def drain(self, *, now: bool = False) -> Iterator[Record]:
+        """Yields the rows not yet written, having written them; none where it is too soon.
+
+        Raises `Diverged` after the last row before the first loss, or norm, that is not a finite number.
+        """
+        if not self._rows or not (now or time.monotonic() - self._drained > DRAIN_SECONDS):
+            return
+        rows, self._rows, self._drained = self._rows, [], time.monotonic()
+        figures = torch.stack([numbers for _, _, numbers in rows]).tolist()
+        rows[-1][0]["seconds"] = self._seconds()  # the host is ahead of the device until then
+        count = next((at for at, numbers in enumerate(figures) if not all(map(math.isfinite, numbers))), len(rows))
+        good = [_ordered(row, names, figures[at]) for at, (row, names, _) in enumerate(rows[:count])]
+        self._file.write(good)
+        yield from good
+        if count < len(rows):
+            step, (loss, *_, norm) = rows[count][0]["step"], figures[count]
+            what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
+            raise Diverged(f"{what} at step {step}; try a lower --lr", step)
+
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self._begun, 3)
 
     def close(self) -> None:
         """Close the file; rows that were not drained are lost."""
-        if self._file:
-            self._file.close()
+        self._file.close()
 
 
 def _opened(path: Path, done: int) -> BinaryIO:
@@ -85,6 +105,7 @@ def _end_of_step(file: BinaryIO, done: int) -> int:
     return end
 
 
-def _ordered(row: Record, names: list[str], losses: list[float]) -> Record:
-    figures: dict[str, Any] = {"step": row["step"], **dict(zip(names, losses, strict=True))}
+def _ordered(row: Record, names: list[str], numbers: list[float]) -> Record:
+    """Returns a row as it is written: without the norm, which is the last of the numbers."""
+    figures: dict[str, Any] = {"step": row["step"], **dict(zip(names, numbers, strict=False))}
     return {**figures, **{name: row[name] for name in ("lr", "tokens", "seconds")}}

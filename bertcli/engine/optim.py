@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
-from torch.nn.utils import clip_grad_norm_
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
+
+from bertcli.engine.lamb import Lamb
 
 BETAS, EPSILON, WEIGHT_DECAY, LARGEST_NORM = (0.9, 0.999), 1e-6, 0.01, 1.0
 SCHEDULES = ("linear", "google", "constant")
+OPTIMIZERS = {"adamw": torch.optim.AdamW, "lamb": Lamb}
 
 
 @dataclass(frozen=True)
@@ -37,25 +40,41 @@ class Schedule:
 
 
 class Optimizer:
-    """AdamW with decay on weights alone, the global gradient norm cut at 1, and a rate for each step."""
+    """AdamW or LAMB with decay on weights alone, the global gradient norm cut at 1, and a rate for each step.
 
-    def __init__(self, network: nn.Module, schedule: Schedule, *, bias_correction: bool = True) -> None:
-        """Take the network's parameters; without bias correction it is Google's optimizer."""
+    A step whose losses or gradient norm are not finite is not taken, nor is any after it: weights and moments stay
+    those of the last good step. The device alone decides, so that the host need not wait for it; `norm`, the last
+    gradient's before it was cut, tells the host later.
+    """
+
+    def __init__(
+        self, network: nn.Module, schedule: Schedule, *, kind: str = "adamw", bias_correction: bool = True
+    ) -> None:
+        """Take the network's parameters, on their device; AdamW without bias correction is Google's optimizer."""
         self.schedule, self.bias_correction = schedule, bias_correction
         self._parameters = [p for p in network.parameters() if p.requires_grad]
         # Biases and norms have one dimension; they are not decayed.
         decayed = [p for p in self._parameters if p.dim() > 1]
         others = [p for p in self._parameters if p.dim() == 1]
         groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
-        on_gpu = any(p.is_cuda for p in self._parameters)
-        self.adam = torch.optim.AdamW(groups, lr=schedule.peak, betas=BETAS, eps=EPSILON, fused=on_gpu)
+        self.adam = OPTIMIZERS[kind](groups, lr=schedule.peak, betas=BETAS, eps=EPSILON, fused=True)
+        self.norm = torch.zeros((), device=self._parameters[0].device)
+        self._is_spoiled = torch.zeros_like(self.norm)  # 1 from the first step on that was not taken
 
-    def step(self, number: int) -> float:
-        """Take step `number`, from 1, with the gradients at hand, and clear them; returns its learning rate."""
-        clip_grad_norm_(self._parameters, LARGEST_NORM)
+    def step(self, number: int, losses: Tensor | None = None) -> float:
+        """Take step `number`, from 1, with the gradients at hand, and clear them; returns its learning rate.
+
+        `losses` are those that the gradients are of, in any shape.
+        """
+        self.norm = get_total_norm([p.grad for p in self._parameters if p.grad is not None]).float()
+        checked = self.norm if losses is None else self.norm + losses.sum()
+        self._is_spoiled = torch.maximum(self._is_spoiled, 1 - checked.isfinite().float())
+        # As GradScaler does: the fused kernels divide gradients by the one, and change nothing where the other is 1.
+        cut = (self.norm + 1e-6).clamp(min=LARGEST_NORM) / LARGEST_NORM
+        self.adam.grad_scale, self.adam.found_inf = cut, self._is_spoiled  # type: ignore[attr-defined]
         rate = self.schedule(number)
         for group, decay in zip(self.adam.param_groups, (WEIGHT_DECAY, 0.0), strict=True):
-            group.update(lr=rate) if self.bias_correction else group.update(_uncorrected(rate, decay, number))
+            group.update({"lr": rate} if self.bias_correction else _uncorrected(rate, decay, number), rate=rate)
         self.adam.step()
         self.adam.zero_grad(set_to_none=False)  # gradients stay in their place, where recorded passes add to them
         return rate

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from bertcli import __version__, folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
 from bertcli.engine.feed import Feed, Spool
-from bertcli.engine.log import Log
+from bertcli.engine.log import Log, Rows
 from bertcli.engine.optim import Optimizer, Schedule
-from bertcli.engine.predict import predict
+from bertcli.engine.scores import Scored, answers, is_constant
 from bertcli.engine.signals import Signals
 from bertcli.engine.train import Trainer
-from bertcli.errors import BadData, Diverged, UsageError, many
+from bertcli.errors import BadData, Diverged, many
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.stream import loads
@@ -42,6 +42,7 @@ class Settings:
     batch_size: int
     dropout: float
     seed: int
+    optimizer: str = "adamw"
     steps: int = 0  # 0: as many as `epochs` take
     epochs: float = 0
     early_stop: int = 0  # epochs without a better dev score after which to end, the best one kept; 0: never
@@ -58,6 +59,7 @@ class Output:
     stop_at: int = 0
     save_every: int = 0
     save_at: tuple[int, ...] = ()
+    eval_every: int = 0  # 0: after each epoch where their length is known, else with each checkpoint
     log: str = "log.jsonl"  # its name in the folder
     is_first: bool = True  # of several runs: what else is in the folder is older than they
     is_only: bool = True  # the folder is finished with this run
@@ -68,15 +70,12 @@ class Output:
         return self.spool or self.path
 
 
-@dataclass(frozen=True, order=True)
-class Scored:
-    """A dev score: whether the answers are more than one, the metric that counts, and all of them with their step."""
+@dataclass(frozen=True)
+class Input:
+    """What a run reads: a digest by which it is known again, and the step after which it began."""
 
-    is_sound: bool = False
-    rank: float = -math.inf  # the value, or of an error its negative
-    value: float = field(default=math.nan, compare=False)
-    step: int = field(default=0, compare=False)
-    scores: dict[str, Any] = field(default_factory=dict, compare=False)
+    digest: str = ""
+    begun: int = 0
 
 
 class Run:
@@ -101,6 +100,7 @@ class Run:
         self.steps, self.done = settings.steps, 0  # in all; and taken so far
         self.last_row: Record = {}
         self._has_ended = False  # before its last step
+        self._input = Input()
         self._epoch_ends: list[int] = []
 
     def stream(self, examples: Iterable[list[Example]]) -> None:
@@ -127,57 +127,65 @@ class Run:
     def train(self, network: Network) -> Iterator[Record]:
         """Train to the end, or to `stop_at`, and write the model folder; yields the rows of the log.
 
-        The dev set is scored after each epoch where their length is known, else with each checkpoint, and at the
-        end. The spool goes with the process, and with the last step the checkpoints; a run stopped before it keeps
-        one, from which `resume` goes on. A signal ends the step at hand, saves and stops: raises
-        `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train on, `Diverged` where
-        the loss is no finite number.
+        The dev set is scored where `output` says, and at the end. The spool goes with the process, and with the last
+        step the checkpoints; a run stopped before it keeps one, from which `resume` goes on. A signal ends the step at
+        hand, saves and stops: raises `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train
+        on, `Diverged` where a loss or a gradient is no finite number: where there are checkpoints, the last step before
+        is one then.
         """
-        self.device.place(network, is_long=not self.settings.epochs).train()
+        self.device.place(network, learns=True, is_long=not self.settings.epochs).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
-        optimizer = Optimizer(network, schedule, bias_correction=self.settings.bias_correction)
+        kind, bias_correction = self.settings.optimizer, self.settings.bias_correction
+        optimizer = Optimizer(network, schedule, kind=kind, bias_correction=bias_correction)
         if self.output.resume:
             self._resume(network, optimizer)
         count = sum(parameter.numel() for parameter in network.parameters())
         self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
         log = Log(self.output.path / self.output.log, self.done)
-        with closing(log), Signals() as signals:
-            for row in self._steps(trainer, log, signals):
-                self.last_row = row
-                yield row
-            if signals.caught and 0 < self.done < self.last:
-                self._checkpoint(network, optimizer)
-            if self.done < self.last:
-                signals.stop(self.done)
-                raise BadData("there is no record to train on")
-            if not self.is_complete:
-                self._checkpoint(network, optimizer)
-            if not self.settings.early_stop:
-                self._offer(network)
-            signals.stop(self.done)
+        self._scores = Rows(self.output.path / "scores.jsonl", self.done)
+        with closing(log), closing(self._scores), Signals() as signals:
+            try:
+                for row in self._steps(trainer, log, signals):
+                    self.last_row = row
+                    yield row
+            except Diverged as error:
+                raise self._saved(error, network, optimizer) from None
+            self._end(network, optimizer, signals)
         if self.is_complete:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
+
+    def _end(self, network: Network, optimizer: Optimizer, signals: Signals) -> None:
+        """Save what was trained, by what ended it."""
+        if signals.caught and 0 < self.done < self.last:
+            self._checkpoint(network, optimizer)
+        if self.done < self.last:
+            signals.stop(self.done)
+            raise BadData("there is no record to train on")
+        if not self.is_complete:
+            self._checkpoint(network, optimizer)
+        if not self.settings.early_stop:
+            self._offer(network)
+        signals.stop(self.done)
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
         if self.done == self.last:
             return
-        steps = self._feed.steps(self.settings.batch_size, skip=self.done, epochs=self.settings.epochs)
-        for examples in signals.stopping(steps):
+        for examples in signals.stopping(self._batches()):
             if self.done == 0 and self.output.is_first:  # the first examples are there: now an old model may go
                 folder.clear(self.output.path)
                 checkpoint.begin(self.output.path)
             self.done += 1
-            log.add(self.done, *trainer.step(self.done, examples))
+            log.add(self.done, *trainer.step(self.done, examples), trainer.optimizer.norm)
             is_last = self.done == self.last
             is_saved = is_last or (self.output.save_every and self.done % self.output.save_every == 0)
-            is_scored = self.done in self._epoch_ends or (is_saved and not self._epoch_ends) or is_last
-            yield from log.drain(now=bool(is_saved or is_scored))
+            is_kept, is_scored = self.done in self.output.save_at, is_last or self._is_scored(bool(is_saved))
+            yield from log.drain(now=bool(is_saved or is_kept or is_scored))
             if is_scored:
                 self._evaluate(trainer.network)
                 self._stop_early(trainer.network)
-            if self.done in self.output.save_at:
+            if is_kept:
                 self._publish(self.output.path / "steps" / str(self.done), trainer.network)
             if is_last or self._has_ended:
                 return
@@ -186,19 +194,54 @@ class Run:
                 self.say(f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved")
         yield from log.drain(now=True)
 
+    def _batches(self) -> Iterator[list[tuple[int, Example]]]:
+        """Yields the examples of each step: of the checkpoint's input from its place on, of another from the first."""
+        digest = self._feed.digest()
+        is_same = digest == self._input.digest
+        if self.done:
+            went = "the same: it goes on at its place" if is_same else "another: it begins at its first record"
+            self.say(f"the input is {went}")
+        if not is_same:
+            self._input = Input(digest, self.done)
+        self._epoch_ends = [end + self._input.begun for end in self._epoch_ends]
+        taken = self.done - self._input.begun
+        yield from self._feed.steps(self.settings.batch_size, skip=taken, epochs=self.settings.epochs)
+
+    def _is_scored(self, is_saved: bool) -> bool:
+        """Returns whether the dev set is to be scored after the step at hand."""
+        if self.output.eval_every:
+            return self.done % self.output.eval_every == 0
+        return self.done in self._epoch_ends or (is_saved and not self._epoch_ends)
+
     def _resume(self, network: Network, optimizer: Optimizer) -> None:
         saved = checkpoint.complete(self.output.path)
         if not saved:
             self.say(f"{self.output.path}: no complete checkpoint, starting anew")
             return
-        self.done = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network))
-        if best := checkpoint.best_of(saved[-1]):
-            self.best = Scored(**best)
+        state = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network))
+        self.done, self._input = state["step"], Input(**state["input"])
+        if state["best"]:
+            self.best = Scored(**state["best"])
         self.say(f"resuming after step {self.done}")
 
-    def _checkpoint(self, network: Network, optimizer: Optimizer) -> None:
+    def _checkpoint(self, network: Network, optimizer: Optimizer, keep: int = 1) -> None:
         best = asdict(self.best) if self.best.scores else None
-        checkpoint.save(self.output.path, self.done, network, optimizer, self._fingerprint(network), best)
+        told = {"settings": self._fingerprint(network), "input": asdict(self._input), "best": best}
+        checkpoint.save(self.output.path, network, optimizer, {"step": self.done, **told}, keep)
+
+    def _saved(self, error: Diverged, network: Network, optimizer: Optimizer) -> Diverged:
+        """Make a checkpoint of the step before the one that could not be taken; returns the error that names both.
+
+        The checkpoint before stays too, for what leads to such a step may have begun earlier. There is none of a run
+        without checkpoints, nor where the weights themselves are no finite numbers.
+        """
+        is_whole = all(bool(parameter.isfinite().all()) for parameter in network.parameters())
+        if not (error.step and error.step > 1 and self.output.save_every and is_whole):
+            return error
+        self.done = error.step - 1  # the optimizer went no further, although the host did
+        self._checkpoint(network, optimizer, keep=2)
+        home = self.output.path / "checkpoint" / str(self.done)
+        return Diverged(f"{error}; step {self.done} is saved in {home}", error.step)
 
     def _fingerprint(self, network: Network) -> dict[str, Any]:
         """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
@@ -207,6 +250,8 @@ class Run:
         pieces = hashlib.blake2b("\n".join(self.task.wordpiece.pieces).encode(), digest_size=4).hexdigest()
         told = {**asdict(self.settings), **sizes, **notes, **self.task.options()}
         told |= {"steps": self.steps, "vocabulary": pieces}
+        if not self.settings.epochs:  # one schedule may have short sequences first, then long ones (section A.2)
+            del told["max_length"]
         return json.loads(json.dumps(told))  # type: ignore[no-any-return]  # as it will be read again: tuples as lists
 
     def _evaluate(self, network: Network) -> None:
@@ -217,6 +262,8 @@ class Run:
         except Diverged:
             raise Diverged(f"the answers are no finite numbers after step {self.done}; try a lower --lr") from None
         self.dev_scores = self.task.score(answered)
+        if self.output.is_only:  # of several runs the table has them
+            self._scores.write([{"step": self.done, **self.dev_scores}])
         figures = ", ".join(f"{key} {value:.4g}" for key, value in self.dev_scores.items() if isinstance(value, float))
         self.say(f"step {self.done}: dev {figures}")
         if self.settings.metric:
@@ -275,35 +322,3 @@ class Run:
         dev = {"dev": self.best.scores or self.dev_scores} if self.dev else {}
         failed = {"failed": True} if self.best.scores and not self.best.is_sound else {}
         return {"model": str(self.output.path), **figures, **dev, **failed}
-
-
-def answers(network: Network, task: Task, encoded: list[tuple[Record, list[Example]]], device: Device) -> list[Record]:
-    """Returns records that hold the truth with their answers, to which the task is fitted."""
-    training = network.training
-    try:
-        return task.calibrate(list(predict([network], task, encoded, device)))
-    finally:
-        network.train(training)
-
-
-def settled(task: Task, dev: list[tuple[Record, list[Example]]], asked: str | None) -> str:
-    """Returns the name of the dev score by which one model is better than another: the one asked for or the task's own.
-
-    Raises `UsageError` where the one asked for is not what the records, answered right, have; `BadData` where they have
-    none.
-    """
-    scores = task.score([{**record, "prediction": task.gold(record)} for record, _ in dev])
-    known = [name for name, value in scores.items() if isinstance(value, float)]
-    if asked is not None and asked not in known:
-        raise UsageError(f"--metric {asked}: the dev scores are {', '.join(known)}")
-    name = asked or next((name for name in task.criteria if name in known), None)
-    if name is None:
-        raise BadData("the dev records have nothing to score")
-    return name
-
-
-def is_constant(task: Task, answered: list[Record]) -> bool:
-    """Returns whether records have one and the same answer although the right ones differ: training has failed."""
-    found = {part for record in answered for part in task.parts(record["prediction"])}
-    right = {part for record in answered for part in task.parts(task.gold(record))}
-    return len(found) <= 1 < len(right)

@@ -25,7 +25,8 @@ class Trainer:
         self.network, self.task, self.optimizer, self.device = network, task, optimizer, device
         width = network.config.hidden_size // network.config.num_attention_heads
         is_packed = device.precision == "bf16" and has_packed_kernel(device.device, torch.bfloat16, width)
-        is_recorded = is_packed and task.padding(1) is not None
+        # What is computed twice takes the state of the random generator, which a recording cannot.
+        is_recorded = is_packed and task.padding(1) is not None and not device.recomputes
         # Recordings are made on a stream of their own, on which all gradients must be computed then.
         self._stream = torch.cuda.Stream(device.device) if is_recorded else None  # type: ignore[no-untyped-call]
         self._graphs = Graphs() if is_recorded else None
@@ -44,7 +45,7 @@ class Trainer:
             names = list(parts[0].counts)
             scale = 1 / torch.tensor([float(sum(part.counts[name] for part in parts)) or 1.0 for name in names])
             losses = torch.stack([self._run(part, scale) for part in parts]).sum(0)
-            rate = self.optimizer.step(number)
+            rate = self.optimizer.step(number, losses)
         return dict(zip(names, losses, strict=True)), rate, sum(sizes)
 
     def _run(self, batch: Batch, scale: Tensor) -> Tensor:

@@ -134,3 +134,22 @@ def test_with_epochs_each_example_comes_as_often_as_they_say(count: int, batch: 
     seen = Counter(int(one["number"][0]) for step in steps for _, one in step)
     assert seen.total() == math.ceil(count * epochs)
     assert max(seen.values()) - min(seen[number] for number in range(count)) <= (epochs % 1 > 0)
+
+
+def test_a_digest_hangs_on_the_first_examples_alone_and_changes_no_order(tmp_path: Path) -> None:
+    def digest(*numbers: int) -> tuple[str, list[int]]:
+        feed = Feed((example(number) for number in numbers), Spool(tmp_path), 3)
+        known = feed.digest()
+        assert known == feed.digest()
+        return known, [int(one["number"][0]) for step in islice(feed.steps(4), 3) for _, one in step]
+
+    with patch.object(module, "KNOWN_BY", 10), patch.object(module, "SHUFFLE_BUFFER", 12):
+        known, order = digest(*range(30))
+        assert order == [number for step in steps(30, 4, 3, buffer=12) for _, number in step]
+        assert digest(*range(10), *range(20, 40))[0] == known
+        others = [range(9), [*range(9), 10], [1, 0, *range(2, 30)], [*range(5), 5, *range(5, 30)]]
+        assert len({known, *(digest(*other)[0] for other in others)}) == 5
+        assert Feed(numbered(0), Spool(tmp_path), 3).digest() != known
+        read = iter(range(100))
+        Feed(map(example, read), Spool(tmp_path), 3).digest()
+        assert next(read) == 10

@@ -111,9 +111,9 @@ class Kept(Optimizer):
 
     gradients: list[Tensor]
 
-    def step(self, number: int) -> float:
+    def step(self, number: int, losses: torch.Tensor | None = None) -> float:
         self.gradients = [p.grad.clone() for p in self._parameters if p.grad is not None]
-        return super().step(number)
+        return super().step(number, losses)
 
 
 def trainer(task: Task, *, is_recorded: bool, dropout: float = 0.0) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -19,18 +20,19 @@ def rows(path: Path) -> list[dict[str, float]]:
 
 def add(log: Log, *steps: int) -> None:
     for step in steps:
-        log.add(step, {"mlm_loss": torch.tensor(1.5), "nsp_loss": torch.tensor(0.5 * step)}, 1e-4, 99)
+        losses = {"mlm_loss": torch.tensor(1.5), "nsp_loss": torch.tensor(0.5 * step)}
+        log.add(step, losses, 1e-4, 99, torch.tensor(3.0))
 
 
 def test_a_row_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DRAIN_SECONDS", 3600)
     log = Log(tmp_path / "log.jsonl")
     add(log, 1, 2)
-    assert log.drain() == []  # too soon to make the device wait
+    assert list(log.drain()) == []  # too soon to make the device wait
     assert not (tmp_path / "log.jsonl").exists()
-    drained = log.drain(now=True)
+    drained = list(log.drain(now=True))
     assert rows(tmp_path / "log.jsonl") == drained
-    assert log.drain(now=True) == []
+    assert list(log.drain(now=True)) == []
     assert list(drained[0]) == ["step", "loss", "mlm_loss", "nsp_loss", "lr", "tokens", "seconds"]
     assert [row["loss"] for row in drained] == [2.0, 2.5]
     assert drained[0]["seconds"] >= 0
@@ -41,16 +43,16 @@ def test_a_new_log_replaces_an_old_one_and_a_resumed_one_goes_on(tmp_path: Path)
     for steps in ((1, 2, 3), (1, 2, 3, 4, 5)):
         log = Log(path)
         add(log, *steps)
-        log.drain(now=True)
+        list(log.drain(now=True))
     with path.open("a") as file:
         file.write('{"step":6,"lo')  # cut off by a crash
     resumed = Log(path, done=3)
     add(resumed, 4, 5)
-    resumed.drain(now=True)
+    list(resumed.drain(now=True))
     assert [row["step"] for row in rows(path)] == [1, 2, 3, 4, 5]
     lost = Log(tmp_path / "lost.jsonl", done=3)
     add(lost, 4)
-    lost.drain(now=True)
+    list(lost.drain(now=True))
     assert [row["step"] for row in rows(tmp_path / "lost.jsonl")] == [4]
 
 
@@ -59,16 +61,30 @@ def test_a_log_has_a_room_of_its_own_among_those_of_other_runs(tmp_path: Path) -
         log = Log(tmp_path / "runs" / f"{number}.jsonl")
         assert not (tmp_path / "runs" / f"{number}.jsonl").exists()  # a run that takes no step leaves none
         add(log, *range(1, 3 + number))
-        log.drain(now=True)
+        list(log.drain(now=True))
     assert [len(rows(tmp_path / "runs" / f"{number}.jsonl")) for number in (1, 2)] == [3, 4]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path, value: float) -> None:
+@pytest.mark.parametrize("what", ["the loss", "the gradient's norm"])
+def test_a_loss_or_norm_that_is_no_number_ends_the_run_after_the_rows_before(
+    tmp_path: Path, value: float, what: str
+) -> None:
+    log, drained = Log(tmp_path / "log.jsonl"), []
+    add(log, 1, 2)
+    loss, norm = (value, 1.0) if what == "the loss" else (1.0, value)
+    log.add(3, {"mlm_loss": torch.tensor(loss), "nsp_loss": torch.tensor(0.5)}, 1e-4, 9, torch.tensor(norm))
+    add(log, 4)
+    with pytest.raises(Diverged, match=f"^{what} is {value} at step 3; try a lower --lr") as caught:
+        drained.extend(row["step"] for row in log.drain(now=True))
+    assert (drained, caught.value.step) == ([1, 2], 3)
+    assert [row["step"] for row in rows(tmp_path / "log.jsonl")] == [1, 2]  # NaN would be null there
+
+
+def test_the_last_row_has_the_time_at_which_the_device_was_done(tmp_path: Path) -> None:
+    """The host is ahead of it, with every row between two looks at it."""
     log = Log(tmp_path / "log.jsonl")
-    add(log, 1)
-    log.add(2, {"mlm_loss": torch.tensor(value), "nsp_loss": torch.tensor(0.5)}, 1e-4, 9)
-    with pytest.raises(Diverged, match="at step 2; try a lower --lr"):
-        log.drain(now=True)
-    (row,) = (tmp_path / "log.jsonl").read_text().splitlines()  # NaN would be null there
-    assert '"step":1,' in row
+    add(log, 1, 2)
+    time.sleep(0.05)
+    first, last = (row["seconds"] for row in log.drain(now=True))
+    assert first < 0.05 <= last

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bertcli.engine.optim import SCHEDULES, Optimizer, Schedule
+from bertcli.model.bert import Bert
+from bertcli.model.config import of_size
 
 torch.set_num_threads(1)
 
@@ -63,8 +67,10 @@ def test_linear_is_the_schedule_of_transformers_a_step_earlier() -> None:
     assert rates("linear", 20, 5)[5:] == pytest.approx(theirs[5:20])
 
 
-def trained(network: nn.Module, gradients: list[list[torch.Tensor]], **options: bool) -> list[float]:
-    optimizer = Optimizer(network, Schedule(0.01, len(gradients), 0.3), **options)
+def trained(
+    network: nn.Module, gradients: list[list[torch.Tensor]], schedule: str = "linear", **options: Any
+) -> list[float]:
+    optimizer = Optimizer(network, Schedule(0.01, len(gradients), 0.3, schedule), **options)
     taken = []
     for step, own in enumerate(gradients, 1):
         for parameter, gradient in zip(network.parameters(), own, strict=True):
@@ -118,4 +124,98 @@ def test_with_bias_correction_a_step_is_pytorchs() -> None:
             group["lr"] = rate
         adam.step()
     for ours, theirs in zip(network.parameters(), peer.parameters(), strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=0)
+        torch.testing.assert_close(ours, theirs, atol=1e-8, rtol=0)  # the norm is cut by a float32
+
+
+# -- LAMB -----------------------------------------------------------------------------------------------------------
+
+
+def cut(gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+    norm = float(torch.sqrt(sum((g**2).sum() for g in gradients)))
+    return [g / max(1.0, norm + 1e-6) for g in gradients]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("bias_correction", [True, False])
+def test_a_step_of_lamb_is_the_papers(bias_correction: bool, schedule: str) -> None:
+    """Algorithm 2 with the identity for phi; biases and norms as in apex and in Google's code."""
+    network, gradients = network_and_gradients()
+    nn.init.zeros_(network[0].weight[1:2].detach())  # type: ignore[index]
+    weights = [p.detach().clone() for p in network.parameters()]
+    first, second = [torch.zeros_like(w) for w in weights], [torch.zeros_like(w) for w in weights]
+    rates = trained(network, gradients, schedule, kind="lamb", bias_correction=bias_correction)
+    for step, (rate, own) in enumerate(zip(rates, gradients, strict=True), 1):
+        for index, g in enumerate(cut(own)):
+            first[index] = 0.9 * first[index] + 0.1 * g
+            second[index] = 0.999 * second[index] + 0.001 * g**2
+            m = first[index] / (1 - 0.9**step if bias_correction else 1)
+            v = second[index] / (1 - 0.999**step if bias_correction else 1)
+            update = m / (v.sqrt() + 1e-6)
+            if weights[index].dim() > 1:
+                update = update + 0.01 * weights[index]
+                length, change = weights[index].norm(), update.norm()
+                update = update * (length / change if length > 0 and change > 0 else 1)
+            weights[index] = weights[index] - rate * update
+    for parameter, weight in zip(network.parameters(), weights, strict=True):
+        torch.testing.assert_close(parameter.detach(), weight, atol=1e-7, rtol=0)
+
+
+def test_lamb_leaves_what_has_no_gradient_and_moves_what_is_zero() -> None:
+    network = nn.ParameterList([torch.ones(3, 3), torch.zeros(3, 3), torch.ones(3)])
+    trained(nn.ParameterList(network[1:]), [[torch.ones(3, 3), torch.ones(3)]] * 4, kind="lamb")
+    assert torch.equal(network[0], torch.ones(3, 3))
+    assert bool((network[1] < 0).all())
+    optimizer = Optimizer(network, Schedule(0.01, 4, 0), kind="lamb")
+    network[2].grad = torch.ones(3)
+    before = network[2].detach().clone()
+    optimizer.step(1)
+    assert torch.equal(network[0], torch.ones(3, 3))
+    assert not torch.equal(network[2], before)
+
+
+# -- steps that cannot be taken ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["adamw", "lamb"])
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_from_the_first_step_that_is_no_number_on_nothing_changes(kind: str, where: str, value: float) -> None:
+    network, gradients = network_and_gradients()
+    network = network.float()
+    optimizer, kept = Optimizer(network, Schedule(0.01, 25, 0.3), kind=kind), {}
+    for step, own in enumerate(gradients, 1):
+        for parameter, gradient in zip(network.parameters(), own, strict=True):
+            parameter.grad = gradient.float()
+        if step == 10:
+            states = [tensor for state in optimizer.adam.state.values() for tensor in state.values()]
+            kept = {index: tensor.clone() for index, tensor in enumerate([*network.parameters(), *states])}
+            assert len(kept) == 4 * 4
+            if where == "gradient":
+                network[0].bias.grad[0] = value  # type: ignore[index]
+        optimizer.step(step, torch.tensor([1.0, value if step == 10 and where == "loss" else 1.0]))
+        assert bool(optimizer.norm.isfinite()) == (step != 10 or where == "loss")
+    states = [tensor for state in optimizer.adam.state.values() for tensor in state.values()]
+    assert all(torch.equal(kept[index], tensor) for index, tensor in enumerate([*network.parameters(), *states]))
+
+
+# -- on a GPU -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["adamw", "lamb"])
+def test_a_step_on_a_gpu_is_few_kernels_and_waits_for_none(kind: str) -> None:
+    """Fewer than there are tensors, where a loop over them takes a dozen each."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    network = Bert(of_size(12, 64, 2, vocab_size=1000)).cuda()
+    optimizer, losses = Optimizer(network, Schedule(1e-3, 10, 0), kind=kind), torch.ones(2, device="cuda")
+    for parameter in network.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step(1, losses)  # which makes the moments
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            optimizer.step(2, losses)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.synchronize()
+    assert 0 < len(profile.events()) < len(list(network.parameters()))

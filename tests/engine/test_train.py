@@ -142,9 +142,9 @@ class Recorded(Optimizer):
 
     gradients: dict[str, torch.Tensor]
 
-    def step(self, number: int) -> float:
+    def step(self, number: int, losses: torch.Tensor | None = None) -> float:
         self.gradients = {str(index): p.grad.clone() for index, p in enumerate(self._parameters) if p.grad is not None}
-        return super().step(number)
+        return super().step(number, losses)
 
 
 def uneven(task: Pretraining) -> list[Example]:

@@ -55,6 +55,7 @@ def _forward(
             odds *= kept(tl.load(seed), row[:, None], other[None, :], THRESHOLD)
         mixed = mixed * shrunk[:, None] + tl.dot(odds.to(value.dtype), value)
         highest = higher
+    total = tl.maximum(total, 1.0)  # it is more than that but where there is no token
     place = rows[:, None] * (HEADS * WIDTH) + head * WIDTH + tl.arange(0, WIDTH)[None, :]
     tl.store(out + place, (mixed / total[:, None]).to(query.dtype), inside[:, None])
     tl.store(sizes + rows * HEADS + head, highest + tl.log2(total), inside)
