@@ -8,13 +8,12 @@ import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
-from itertools import islice
+from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 from operator import attrgetter
 from queue import Queue
 from threading import Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from bertcli.errors import BertcliError
 
@@ -35,25 +34,33 @@ def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int 
     results travel as pickles. Raises what the function raises in its item's place, and `BertcliError` where a process
     was killed.
     """
+    with closing(paced(function, items, workers)) as results:
+        yield from (result for result in results if result is not None)
+
+
+def paced(function: Callable[[T], R], items: Iterable[T | None], workers: int = 1) -> Generator[R | None, None, None]:
+    """Yields the same as `ordered`, and a None where one is among the items, so that who comes next knows it too."""
     if workers > 1:
         os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads of `tokenizers` would not live through a fork
-    remaining = iter(items)
-    alone = (function(item) for item in remaining if item is not None)
-    yield from alone if workers == 1 else islice(alone, ALONE)
-    if workers > 1:
-        yield from _shared(function, remaining, workers)
+    remaining, alone = iter(items), 0
+    for item in remaining:
+        yield None if item is None else function(item)
+        alone += item is not None
+        if alone == ALONE and workers > 1:
+            yield from _shared(function, remaining, workers)
 
 
-def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int) -> Iterator[R]:
+def _shared(function: Callable[[T], R], items: Iterator[T | None], workers: int) -> Iterator[R | None]:
     started: list[_Worker[T, R]] = []
     waiting: deque[_Worker[T, R] | _Done[R]] = deque()
     try:
         for item in items:
             if item is None:
                 yield from _results(waiting)
+                yield None
                 continue
             if len(started) < workers - 1:
-                started.append(_Worker(function, started))
+                started.append(_Worker(function))
             while (idlest := min(started, key=attrgetter("held"))).held == AHEAD and waiting[0].is_ready:
                 yield waiting.popleft().result()
             if idlest.held < AHEAD:
@@ -91,12 +98,14 @@ class _Done(Generic[R]):
 class _Worker(Generic[T, R]):
     """A process that makes results of items, first in, first out."""
 
-    def __init__(self, function: Callable[[T], R], others: list[_Worker[T, R]]) -> None:
+    _pipes: ClassVar[set[Connection]] = set()  # to all workers: each must end where this process does
+
+    def __init__(self, function: Callable[[T], R]) -> None:
         """Start a copy of this process, which lets go of what it inherits from the others."""
         self._pipe, far = multiprocessing.Pipe()
-        inherited = [self._pipe, *(other._pipe for other in others)]
+        self._pipes.add(self._pipe)
         fork = multiprocessing.get_context("fork")
-        self._process = fork.Process(target=_serve, args=(function, far, inherited), daemon=True)
+        self._process = fork.Process(target=_serve, args=(function, far, list(self._pipes)), daemon=True)
         self._process.start()
         far.close()
         self.held = 0  # items whose results have not been asked for
@@ -126,6 +135,7 @@ class _Worker(Generic[T, R]):
         """Stop the process, whatever it does."""
         self._process.kill()  # it has nothing to put in order, and may be stopped
         self._process.join()
+        self._pipes.discard(self._pipe)
         self._pipe.close()
 
 

@@ -186,6 +186,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from predict' -l null-threshold -
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l stride -d 'span: Tokens from one window to the next, half a window at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-question -d 'span: A question'\''s tokens, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-answer -d 'span: An answer'\''s tokens, at most' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l workers -d 'Processes that share the work beside the model'\''s; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
@@ -202,6 +203,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from embed' -l pool -d 'What a ro
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l dtype -d 'The numbers'\'' type' -x -a 'float16 float32'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l vectors -d 'Compact, or readable by jq' -x -a 'base64 list'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-length -d 'Tokens per window, specials included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l workers -d 'Processes that share the work beside the model'\''s; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-length", type=options.Integer(8), help="Tokens per window, specials included.  [default: the model's]"
 )
+@inference.workers
 @computing.compute
 def command(
     streams: Streams,
@@ -70,6 +71,7 @@ def command(
     dtype: str,
     vectors: str,
     max_length: int | None,
+    workers: int | None,
 ) -> None:
     """Add a model's vectors to records.
 
@@ -86,4 +88,4 @@ def command(
     task = Embedding(
         folder.wordpiece, folder.length(max_length), chosen, pool=pool, dtype=dtype, as_list=vectors == "list"
     )
-    inference.infer(streams, [folder], task, device)
+    inference.infer(streams, [folder], task, device, workers)

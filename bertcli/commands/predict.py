@@ -71,9 +71,15 @@ if TYPE_CHECKING:
     "[default: the model's, if it has one, else inf]",
 )
 @options.spans
+@inference.workers
 @computing.compute
 def command(
-    streams: Streams, models: tuple[Path, ...], device: Device, max_length: int | None, **own: float | None
+    streams: Streams,
+    models: tuple[Path, ...],
+    device: Device,
+    max_length: int | None,
+    workers: int | None,
+    **own: float | None,
 ) -> None:
     """Add a model's predictions to records.
 
@@ -88,7 +94,7 @@ def command(
     """
     folders = [inference.open_model(streams, model) for model in models]
     task = task_of(folders, max_length, own)
-    inference.infer(streams, folders, task, device)
+    inference.infer(streams, folders, task, device, workers)
 
 
 def task_of(folders: list[ModelFolder], max_length: int | None, own: dict[str, Any]) -> Task:

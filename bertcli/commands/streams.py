@@ -113,19 +113,26 @@ class Streams:
 
         Raises at once what `sources` does.
         """
-        return self._made(stage, self.reader(stage.schema, text=text), workers)
+        return (result for result in self.paced(stage, text=text, workers=workers) if result is not None)
 
-    def _made(self, stage: Stage[T, R], reader: Reader, workers: int) -> Iterator[R]:
-        from bertcli.parallel import ordered
+    def paced(self, stage: Stage[T, R], *, text: bool = False, workers: int = 1) -> Iterator[R | None]:
+        """Returns the same, and None wherever the input pauses."""
+        return self._paced(stage, self.reader(stage.schema, text=text), workers)
+
+    def _paced(self, stage: Stage[T, R], reader: Reader, workers: int) -> Iterator[R | None]:
+        from bertcli.parallel import paced
 
         # A pipe is empty for an instant again and again: were that a pause, workers would wait for each other.
         batches = reader.batches(stage.size, PATIENCE if workers > 1 else 0)
-        with closing(ordered(stage, batches, workers)) as results:
-            for result, skipped, fault in results:
-                self.skipped += skipped
-                yield result
-                if fault is not None:
-                    raise fault
+        with closing(paced(stage, batches, workers)) as results:
+            for made in results:
+                if made is None:
+                    yield None
+                    continue
+                self.skipped += made.skipped
+                yield made.result
+                if made.fault is not None:
+                    raise made.fault
 
     def filter(self, stage: Stage[T, tuple[bytes, C]], counts: C, *, text: bool = False, workers: int = 1) -> None:
         """Write the lines that a stage makes, and sum up what it counts beside them."""

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from contextlib import nullcontext
+from operator import itemgetter
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from bertcli.engine.device import Device
+from bertcli.engine.lanes import Start, lanes
 from bertcli.engine.packing import batches
-from bertcli.errors import BadData
+from bertcli.errors import BertcliError
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
 
 T = TypeVar("T")
 
-WINDOW = 4  # forward passes among whose sequences lengths are sorted: what they give is held in memory
+WINDOW = 8  # forward passes among whose sequences lengths are sorted: what they give is held in memory
+AHEAD = 1  # windows that are under way while the next is gathered: the device never waits for that
+
+Outputs = list[list[Any]]  # of each network one output an example
 
 
 def predict(
@@ -32,33 +40,79 @@ def predict(
     Records gather in windows, within which sequences of like length are computed together; a window ends early where
     the next record would have to be waited for.
     """
+    for found in computed(networks, task, encoded, device, itemgetter(1), waits):
+        if found is not None:
+            (record, own), outputs = found
+            yield answered(task, record, own, outputs)
+
+
+def answered(task: Task, record: Record, examples: list[Example], outputs: Outputs) -> Record:
+    """Returns a record with the answer to it, the mean of the networks'."""
+    answers = [task.combine(examples, own) for own in outputs]
+    return task.decode(record, examples, answers[0] if len(answers) == 1 else np.mean(answers, axis=0))
+
+
+def placed(network: Network, device: Device) -> Network:
+    """Returns a network that will only answer on its device, its weights in the precision of the products there."""
+    dtype = torch.bfloat16 if device.precision == "bf16" else torch.float32
+    return device.place(network).to(dtype)
+
+
+def computed(
+    networks: Sequence[Network],
+    task: Task,
+    items: Iterable[T | None],
+    device: Device,
+    examples_of: Callable[[T], list[Example]],
+    waits: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[T, Outputs] | None]:
+    """Yields each item with what the networks make of its examples; a None among the items, that ends a window, too.
+
+    Before an error there is a None, so that who comes next loses nothing of what came before it.
+    """
     for network in networks:
         network.eval()
-    for window in gathered(encoded, WINDOW * device.max_tokens, waits, _tokens):
-        examples = [example for _, own in window for example in own]
-        outputs = [iter(_outputs(network, task, examples, device)) for network in networks]
-        for record, own in window:
-            answers = [task.combine(own, [next(each) for _ in own]) for each in outputs]
-            yield task.decode(record, own, answers[0] if len(answers) == 1 else np.mean(answers, axis=0))
+    size = WINDOW * device.max_tokens
+    waiting: deque[_Window[T]] = deque()
+    with lanes(device.device) as start:
+        try:
+            for gathering in gathered(items, size, waits, lambda item: _tokens(examples_of(item))):
+                if gathering:
+                    waiting.append(_Window(start, networks, task, gathering, device, examples_of))
+                while waiting and (not gathering or len(waiting) > AHEAD or waiting[0].is_done):
+                    yield from waiting.popleft().results()
+                if not gathering:
+                    yield None
+        except BertcliError:
+            for window in waiting:
+                yield from window.results()
+            yield None
+            raise
+        for window in waiting:
+            yield from window.results()
 
 
 def gathered(
-    items: Iterable[T], size: int, waits: Callable[[], bool], weigh: Callable[[T], int] = lambda item: 1
+    items: Iterable[T | None], size: int, waits: Callable[[], bool], weigh: Callable[[T], int] = lambda item: 1
 ) -> Iterator[list[T]]:
     """Yields lists of items, each twice as heavy as the one before up to `size`, so that the first comes early.
 
-    A list ends where the next item would have to be waited for, or is bad: what came before it is not lost.
+    A list ends where the next item would have to be waited for, or is bad: what came before it is not lost. It also
+    ends where None stands for that, and an empty one follows.
     """
     window: list[T] = []
     weight, room = 0, max(1, size // 64)
     try:
         for item in items:
-            window.append(item)
-            weight += weigh(item)
-            if weight >= room or waits():
+            if item is not None:
+                window.append(item)
+                weight += weigh(item)
+            if window and (weight >= room or item is None or waits()):
                 yield window
                 window, weight, room = [], 0, min(2 * room, size)
-    except BadData:
+            if item is None:
+                yield []
+    except BertcliError:
         if window:
             yield window
         raise
@@ -66,17 +120,62 @@ def gathered(
         yield window
 
 
-def _tokens(encoded: tuple[Record, list[Example]]) -> int:
-    return sum(len(example["ids"]) for example in encoded[1])
+def _tokens(examples: list[Example]) -> int:
+    return sum(len(example["ids"]) for example in examples)
+
+
+class _Pass(NamedTuple):
+    """A forward pass under way: of which network and examples, by their numbers, it gives the outputs."""
+
+    network: int
+    examples: list[int]
+    outputs: Future[list[Any]]
+
+
+class _Window(Generic[T]):
+    """Items whose examples are being computed."""
+
+    def __init__(
+        self,
+        start: Start,
+        networks: Sequence[Network],
+        task: Task,
+        items: list[T],
+        device: Device,
+        examples_of: Callable[[T], list[Example]],
+    ) -> None:
+        """Start all forward passes, sequences of like length together."""
+        self._items, self._networks = items, len(networks)
+        own = [examples_of(item) for item in items]
+        self._counts = [len(examples) for examples in own]
+        examples = [example for each in own for example in each]
+        groups = batches([len(example["ids"]) for example in examples], device.max_tokens)
+        self._passes = [
+            _Pass(number, group, start(_outputs, network, task, [examples[index] for index in group], device))
+            for group in groups
+            for number, network in enumerate(networks)
+        ]
+
+    @property
+    def is_done(self) -> bool:
+        """Returns whether the results need not be waited for."""
+        return all(each.outputs.done() for each in self._passes)
+
+    def results(self) -> Iterator[tuple[T, Outputs]]:
+        """Yields each item with its outputs."""
+        found: Outputs = [[None] * sum(self._counts) for _ in range(self._networks)]
+        for number, group, outputs in self._passes:
+            for index, output in zip(group, outputs.result(), strict=True):
+                found[number][index] = output
+        end = 0
+        for item, count in zip(self._items, self._counts, strict=True):
+            begin, end = end, end + count
+            yield item, [own[begin:end] for own in found]
 
 
 @torch.inference_mode()
 def _outputs(network: Network, task: Task, examples: list[Example], device: Device) -> list[Any]:
-    outputs: list[Any] = [None] * len(examples)
-    for group in batches([len(example["ids"]) for example in examples], device.max_tokens):
-        batch = task.collate([examples[index] for index in group]).to(device.device)
-        with device.autocast():
-            answers = task.outputs(network, batch)
-        for index, answer in zip(group, answers, strict=True):
-            outputs[index] = answer
-    return outputs
+    batch = task.collate(examples).to(device.device)
+    is_whole = next(network.parameters()).dtype == torch.float32  # else it was made for these products: `placed`
+    with device.autocast() if is_whole else nullcontext():
+        return task.outputs(network, batch)

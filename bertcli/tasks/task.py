@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from bertcli.errors import Diverged
 from bertcli.model.bert import initialize
@@ -159,6 +160,33 @@ def build(task: Task, config: Config, seed: int = 0) -> Network:
     network = Network(config, task.heads(config), pooler=task.pooler)
     initialize(network, config.initializer_range)
     return network
+
+
+def headed(task: Task, config: Config, seed: int = 0) -> Network:
+    """Returns a network for a folder to fill: its heads and pooler are drawn anew, in case the folder has none.
+
+    BERT itself has no numbers yet, on no device (`meta`): to draw them all only to write over them takes seconds.
+    """
+    torch.manual_seed(seed)
+    with torch.device("meta"), _Undrawn():
+        network = Network(config, {}, pooler=task.pooler)
+    network.heads.update(task.heads(config))
+    if task.pooler:
+        network.bert.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+    for part in (network.heads, network.bert.pooler):
+        if part is not None:
+            initialize(part, config.initializer_range)
+    return network
+
+
+class _Undrawn(TorchFunctionMode):
+    """Lets modules be made without first numbers: even on no device, to draw some would load torch's compiler."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Returns the tensor that an initializer is given as it is, and of other functions the result."""
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **(kwargs or {}))
 
 
 # -- examples -------------------------------------------------------------------------------------------------------

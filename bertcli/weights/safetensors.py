@@ -114,7 +114,7 @@ def load(path: Path, network: Network, *, new_head: bool = False, keep_head: boo
     filled = {ours: names for ours, names in wanted.items() if ours not in absent}
     if any(ours.startswith("heads.mlm.") for ours in filled):
         _check_ties(found)
-    network.load_state_dict(_read(found, filled, network), strict=False)
+    network.load_state_dict(_read(found, filled, network), strict=False, assign=True)
     return absent
 
 
@@ -176,7 +176,8 @@ def _check(tensor: Tensor, name: str, shape: list[int], file: Path) -> None:
         raise BadData(f"{name}: found {list(tensor.shape)}, the config asks for {shape}", file=str(file))
     if tensor.dtype not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
         raise BadData(f"{name}: found {tensor.dtype}, not a floating-point type of 16 bits or more", file=str(file))
-    if not tensor.isfinite().all():
+    # A sum is quick to make, and finite only where each of the numbers is; that of large ones may overflow.
+    if not tensor.sum().isfinite() and not tensor.isfinite().all():
         raise BadData(f"{name}: holds numbers that are not finite", file=str(file))
 
 
