@@ -16,8 +16,8 @@ from bertcli.errors import BadData, UsageError, many
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
-    from bertcli.engine.feed import Spool
     from bertcli.engine.run import Output, Settings
+    from bertcli.engine.spool import Spool
     from bertcli.model.heads import Network
     from bertcli.tasks.task import Task
     from bertcli.weights.safetensors import ModelFolder
@@ -184,7 +184,7 @@ def check(streams: Streams, runs: list[Settings], output: Output, dev: str | Non
 
 def learned(streams: Streams, task: Task, output: Output) -> Spool:
     """Returns the examples of the input, read to its end, and closes the task's labels; says what they are."""
-    from bertcli.engine.feed import Spool
+    from bertcli.engine.spool import Spool
     from bertcli.records import Anything
 
     spool = Spool(output.room)

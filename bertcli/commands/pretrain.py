@@ -118,7 +118,7 @@ def command(
     step before.
     """
     from bertcli.engine.run import Run
-    from bertcli.records import Anything
+    from bertcli.engine.spool import learning
     from bertcli.tasks.pretraining import Pretraining
 
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
@@ -127,7 +127,7 @@ def command(
     notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
-    run.stream(streams.reader(Anything).map(task.encode))
+    run.stream(streams.paced(learning(task), workers=device.workers), streams.skipped)
     progress.watch(streams, run, run.train(network))
     training.tell(streams, run.result())
 

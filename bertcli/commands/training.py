@@ -184,11 +184,12 @@ def learning(
 
 
 def compute(function: F) -> F:
-    """Adds what all commands compute with, and `--gradient-checkpointing`; the command gets them as `device`."""
+    """Adds what all commands compute with, and what training alone does; the command gets them as `device`."""
 
     @functools.wraps(function)
-    def with_memory(*args: Any, device: Device, gradient_checkpointing: bool, **kwargs: Any) -> Any:
-        return function(*args, device=replace(device, recomputes=gradient_checkpointing), **kwargs)
+    def with_more(*args: Any, device: Device, gradient_checkpointing: bool, workers: int | None, **kwargs: Any) -> Any:
+        more = replace(device, recomputes=gradient_checkpointing, workers=workers or device.workers)
+        return function(*args, device=more, **kwargs)
 
     recomputing = click.option(
         "--gradient-checkpointing",
@@ -196,7 +197,13 @@ def compute(function: F) -> F:
         help="Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in "
         "less memory and more time.",
     )
-    return computing.compute(recomputing(with_memory))  # type: ignore[return-value]
+    feeding = click.option(
+        "--workers",
+        type=Integer(1),
+        help="Processes that get batches ready while another trains, 1: that one itself; the result is the same.  "
+        "[default: 1, for a GPU 6 or as many as there are cores]",
+    )
+    return computing.compute(applied(recomputing, feeding)(with_more))  # type: ignore[return-value]
 
 
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:

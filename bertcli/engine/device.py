@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from bertcli.model.heads import MaskedLanguageHead, Network
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, in bf16, so many tokens
+WORKERS = 6  # processes that keep a GPU busy; a CPU's cores are busy with the network itself
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Device:
     max_tokens: int
     kernels: bool = False  # whether layers compute by the kernels of `model/kernels/`
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
+    workers: int = 1  # while training: processes, this one among them, that get batches ready
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -93,7 +96,14 @@ def choose(
         max_tokens = LARGE[1] if bytes_of_it >= LARGE[0] else TOKENS.get(chosen.type, TOKENS["cpu"])
     if compiles == "auto" and not is_gpu:
         compiles = "off"
-    return Device(chosen, precision, max_tokens, has_kernels and kernels == "auto", compiles)
+    return Device(
+        chosen,
+        precision,
+        max_tokens,
+        kernels=has_kernels and kernels == "auto",
+        compiles=compiles,
+        workers=min(WORKERS, len(os.sched_getaffinity(0))) if is_gpu else 1,
+    )
 
 
 def compile_parts(network: Network, *, layers: bool) -> None:

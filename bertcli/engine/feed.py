@@ -1,140 +1,209 @@
-"""From a stream of examples to the order in which they are trained on.
+"""From a stream of examples to what each optimizer step trains on, in this process or in others.
 
 Examples go to a spool on disk as they arrive. The first epoch draws from a buffer while the stream still runs; later
 epochs are full permutations. Each example comes once an epoch, and the order depends on seed and epoch alone.
+
+With workers, one process reads ahead of training. It hands lines to others, which make examples of them, draws the
+order, and hands the places of each step's examples to yet others, which read them from the spool and make batches.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from array import array
-from collections.abc import Iterator
-from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from bertcli.errors import CannotCreate, IOFailed
+from bertcli.engine.distributed import ALONE, Ranks
+from bertcli.engine.packing import Step, dealt
+from bertcli.engine.spool import Chunk, Spool
+from bertcli.errors import BertcliError
+from bertcli.parallel import Coming, ahead_of_all, ordered
 from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
 KNOWN_BY = 4096  # examples at its beginning by which an input is known again: a second's reading
-FLUSH_BYTES = 1 << 20
-ALIGNMENT = 8  # bytes, so that every array can be read where it lies
+AHEAD = 3  # steps that wait for training
 
-
-class Spool:
-    """Examples in one file on disk, read by memory map; in memory is only where each of them ends.
-
-    The file has no name, so that it goes with the process, however that ends.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        """Begin an empty spool on a folder's disk. Raises `CannotCreate`."""
-        self._folder = folder
-        self._dtypes: dict[str, np.dtype[Any]] = {}
-        self._ends = array("q", [0])
-        self._map: NDArray[np.uint8] = np.empty(0, np.uint8)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = TemporaryFile(dir=folder, buffering=FLUSH_BYTES)  # noqa: SIM115  # as long as the spool
-        except OSError as error:
-            raise CannotCreate(f"{folder}: {error.strerror}") from error
-
-    def append(self, example: Example) -> None:
-        """Add an example; all of them have the arrays of the first. Raises `IOFailed` on a full disk."""
-        self._dtypes = self._dtypes or {name: values.dtype for name, values in example.items()}
-        arrays = [example[name].astype(dtype, copy=False) for name, dtype in self._dtypes.items()]
-        sizes = np.array([len(values) for values in arrays], np.int64)
-        data = b"".join(_padded(values.tobytes()) for values in (sizes, *arrays))
-        try:
-            self._file.write(data)
-        except OSError as error:
-            raise IOFailed(f"{self._folder}: {error.strerror}") from error
-        self._ends.append(self._ends[-1] + len(data))
-
-    def __len__(self) -> int:
-        """Returns the number of examples."""
-        return len(self._ends) - 1
-
-    def __getitem__(self, index: int) -> Example:
-        """Returns one example. Raises `IOFailed` on a full disk."""
-        start, end = self._ends[index], self._ends[index + 1]
-        if end > len(self._map):
-            self._remap()
-        data = self._map[start:end]
-        place = len(self._dtypes) * 8
-        example = {}
-        for (name, dtype), size in zip(self._dtypes.items(), data[:place].view(np.int64).tolist(), strict=True):
-            length = size * dtype.itemsize
-            example[name] = data[place : place + length].view(dtype)
-            place += length + -length % ALIGNMENT
-        return example
-
-    def _remap(self) -> None:
-        try:
-            self._file.flush()
-        except OSError as error:
-            raise IOFailed(f"{self._folder}: {error.strerror}") from error
-        self._map = np.memmap(self._file, np.uint8, "r").view(np.ndarray)
-
-
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % ALIGNMENT)
+T = TypeVar("T")
+Place = tuple[int, int, int]  # an epoch, and where on the spool an example of it begins and ends
 
 
 class Feed:
     """The examples of a stream, epoch after epoch, without end."""
 
-    def __init__(self, examples: Iterator[Example], spool: Spool, seed: int) -> None:
-        """Take the stream as it comes; nothing is read yet."""
-        self._examples, self._spool, self._seed = examples, spool, seed
+    def __init__(
+        self,
+        chunks: Iterator[Chunk | None],
+        spool: Spool,
+        seed: int,
+        workers: int = 1,
+        told: list[Any] | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """Take the stream as it comes, None where the next has to be waited for; nothing is read yet.
+
+        With more than one of the workers, or of the ranks, the stream is read elsewhere; what that adds to the list
+        `told` comes here.
+        """
+        self._chunks, self._spool, self._seed = chunks, spool, seed
+        self._workers, self._told, self._ranks = workers, [] if told is None else told, ranks
 
     def digest(self) -> str:
         """Returns a hash of the first examples, which are read: by it an input that begins alike is known again."""
-        for example in islice(self._examples, max(0, KNOWN_BY - len(self._spool))):
-            self._spool.append(example)
+        while len(self._spool) < KNOWN_BY and (chunk := next(filter(None, self._chunks), None)):
+            self._spool.extend(chunk)
         hashed = hashlib.blake2b(digest_size=16)
         for index in range(min(len(self._spool), KNOWN_BY)):
             for values in self._spool[index].values():
                 hashed.update(len(values).to_bytes(8) + values.tobytes())
         return hashed.hexdigest()
 
-    def _arrivals(self) -> Iterator[int]:
-        yield from range(len(self._spool))
-        for example in self._examples:
-            self._spool.append(example)
-            yield len(self._spool) - 1
+    # -- order
 
-    def _first_epoch(self) -> Iterator[int]:
+    def _arrivals(self) -> Iterator[range | None]:
+        yield range(len(self._spool))
+        for chunk in self._chunks:
+            before = len(self._spool)
+            if chunk is not None:
+                self._spool.extend(chunk)
+            yield None if chunk is None else range(before, len(self._spool))
+
+    def _first_epoch(self) -> Iterator[Sequence[int] | None]:
         rng = np.random.default_rng([self._seed, 0])
-        arrivals = self._arrivals()
-        buffer = list(islice(arrivals, SHUFFLE_BUFFER))
-        for arrival in arrivals:
-            place = int(rng.integers(len(buffer)))
-            yield buffer[place]
-            buffer[place] = arrival
+        buffer: list[int] = []
+        for arrivals in self._arrivals():
+            if arrivals is None:
+                yield None
+                continue
+            room = SHUFFLE_BUFFER - len(buffer)
+            buffer += arrivals[:room]
+            drawn = []
+            for place, arrival in zip(_draws(rng, len(buffer), len(arrivals) - room), arrivals[room:], strict=True):
+                drawn.append(buffer[place])
+                buffer[place] = arrival
+            yield drawn
         rng.shuffle(buffer)
-        yield from buffer
+        yield buffer
 
-    def order(self) -> Iterator[tuple[int, int]]:
-        """Yields (epoch, index) for ever, or nothing where the stream is empty."""
-        yield from ((0, index) for index in self._first_epoch())
+    def order(self) -> Iterator[tuple[int, Sequence[int]] | None]:
+        """Yields an epoch and indices of it, for ever, or none where the stream is empty; None where it pauses."""
+        yield from (None if indices is None else (0, indices) for indices in self._first_epoch())
         epoch = 1
         while len(self._spool):
             rng = np.random.default_rng([self._seed, epoch])
-            yield from ((epoch, int(index)) for index in rng.permutation(len(self._spool)))
+            yield epoch, rng.permutation(len(self._spool)).tolist()
             epoch += 1
 
-    def steps(self, batch_size: int, skip: int = 0, epochs: float = 0) -> Iterator[list[tuple[int, Example]]]:
-        """Yields for each optimizer step its examples with their epochs; `skip` steps were taken before.
+    def places(self, batch_size: int, skip: int = 0, epochs: float = 0) -> Iterator[list[Place] | None]:
+        """Yields for each optimizer step the places of its examples; None where, or why, the next one is late."""
+        left = math.ceil(len(self._spool) * epochs) or sys.maxsize
+        skipped, step = skip * batch_size, list[Place]()
+        try:
+            for drawn in self.order():
+                epoch, indices = drawn or (0, ())
+                for index in indices[skipped:left]:
+                    step.append((epoch, *self._spool.place(index)))
+                    if len(step) == batch_size:
+                        yield step
+                        step = []
+                skipped, left = max(0, skipped - len(indices)), left - len(indices)
+                if left <= 0:
+                    break
+                if drawn is None:
+                    yield None
+        except BertcliError:
+            yield None  # what came before is not lost
+            raise
+        if step:
+            yield step
 
-        With `epochs` it ends with them, the last step being as large as what is left; without, it goes on for ever.
+    # -- steps
+
+    def steps(
+        self,
+        make: Callable[[list[tuple[int, Example]]], T],
+        batch_size: int,
+        taken: Callable[[str], int] = lambda digest: 0,
+        epochs: float = 0,
+    ) -> Iterator[tuple[str, T]]:
+        """Yields the input's digest, and for each optimizer step what is made of its examples with their epochs.
+
+        `taken` says of an input, by its digest, how many steps were taken before. With `epochs` it ends with them, the
+        last step being as large as what is left; without, it goes on for ever.
         """
-        order = islice(self.order(), skip * batch_size, math.ceil(len(self._spool) * epochs) or None)
-        while places := list(islice(order, batch_size)):
-            yield [(epoch, self._spool[index]) for epoch, index in places]
+        places = self._begun(batch_size, taken, epochs)
+        if self._workers == 1:
+            return ordered(lambda step: (self._known, make(self._read(step))), places)
+        return self._ahead(lambda step: [(self._known, make(self._read(step)))], places)
+
+    def shared(
+        self,
+        make: Callable[[list[tuple[int, Example]]], Step],
+        batch_size: int,
+        taken: Callable[[str], int] = lambda digest: 0,
+        epochs: float = 0,
+    ) -> Coming[tuple[str, Step]]:
+        """Returns this rank's share of what `steps` yields; all ranks must ask for it."""
+        others = self._ranks.pipes()
+        if not self._ranks.is_reader:
+            return Coming(others[0], self._told)
+        return self._ahead(partial(self._shares, make), self._begun(batch_size, taken, epochs), others)
+
+    def _begun(self, batch_size: int, taken: Callable[[str], int], epochs: float) -> Iterator[list[Place] | None]:
+        self._known = self.digest()
+        yield from self.places(batch_size, taken(self._known), epochs)
+
+    def _shares(self, make: Callable[[list[tuple[int, Example]]], Step], step: list[Place]) -> list[tuple[str, Step]]:
+        """Returns the steps of this machine's ranks."""
+        check = crc32(np.array(step).tobytes())
+        shares = dealt([end - start for _, start, end in step], self._ranks.size)
+        steps = []
+        for rank in self._ranks.of_machine:
+            own = [step[index] for index in shares[rank]]
+            made = make(self._read(own or step[:1]))
+            steps.append((self._known, replace(made if own else made.without_parts(), check=check)))
+        return steps
+
+    def _ahead(
+        self,
+        make: Callable[[list[Place]], Sequence[Any]],
+        places: Iterator[list[Place] | None],
+        others: Sequence[Connection] = (),
+    ) -> Coming[Any]:
+        self._spool.flush()
+        return ahead_of_all(self._made(make, places), AHEAD, self._told, others)
+
+    def _made(
+        self, make: Callable[[list[Place]], Sequence[Any]], places: Iterator[list[Place] | None]
+    ) -> Iterator[list[bytes]]:
+        """Yields what is made of steps as pickles, so that who hands them on need not look into them."""
+        torch.set_num_threads(1)  # OpenMP's threads are not there after a fork, and it would wait for them
+
+        def made(step: list[Place]) -> list[bytes]:
+            return [pickle.dumps(each, pickle.HIGHEST_PROTOCOL) for each in make(step)]
+
+        with closing(ordered(made, self._flushed(places), self._workers)) as steps:
+            yield from steps
+
+    def _flushed(self, places: Iterator[list[Place] | None]) -> Iterator[list[Place] | None]:
+        for step in places:
+            self._spool.flush()
+            yield step
+
+    def _read(self, step: list[Place]) -> list[tuple[int, Example]]:
+        return [(epoch, self._spool.read(start, end)) for epoch, start, end in step]
+
+
+def _draws(rng: np.random.Generator, size: int, count: int) -> list[int]:
+    return rng.integers(size, size=count).tolist() if count > 0 else []

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,13 @@ import torch
 from bertcli import __version__, folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
-from bertcli.engine.feed import Feed, Spool
+from bertcli.engine.feed import Feed
 from bertcli.engine.log import Log, Rows
 from bertcli.engine.optim import Optimizer, Schedule
+from bertcli.engine.packing import Step
 from bertcli.engine.scores import Scored, answers, is_constant
 from bertcli.engine.signals import Signals
+from bertcli.engine.spool import Chunk, Spool
 from bertcli.engine.train import Trainer
 from bertcli.errors import BadData, Diverged, many
 from bertcli.model.heads import Network
@@ -103,13 +104,16 @@ class Run:
         self._input = Input()
         self._epoch_ends: list[int] = []
 
-    def stream(self, examples: Iterable[list[Example]]) -> None:
-        """Take a stream that will be read while the first epoch trains. Raises `CannotCreate`."""
-        self._feed = Feed(chain.from_iterable(examples), Spool(self.output.room), self.settings.seed)
+    def stream(self, chunks: Iterator[Chunk | None], told: list[Any] | None = None) -> None:
+        """Take a stream that will be read while the first epoch trains. Raises `CannotCreate`.
+
+        What it adds to the list `told` in another process comes here too.
+        """
+        self._feed = Feed(chunks, Spool(self.output.room), self.settings.seed, self.device.workers, told)
 
     def take(self, spool: Spool) -> None:
         """Take examples that were read to their end, by which the number of steps is known."""
-        self._feed = Feed(iter(()), spool, self.settings.seed)
+        self._feed = Feed(iter(()), spool, self.settings.seed, self.device.workers)
         epochs, batch = self.settings.epochs, self.settings.batch_size
         self.steps = self.steps or math.ceil(len(spool) * epochs / batch)
         self._epoch_ends = [math.ceil(len(spool) * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)]
@@ -172,12 +176,12 @@ class Run:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
         if self.done == self.last:
             return
-        for examples in signals.stopping(self._batches()):
+        for step in signals.stopping(self._batches(trainer)):
             if self.done == 0 and self.output.is_first:  # the first examples are there: now an old model may go
                 folder.clear(self.output.path)
                 checkpoint.begin(self.output.path)
             self.done += 1
-            log.add(self.done, *trainer.step(self.done, examples), trainer.optimizer.norm)
+            log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)
             is_last = self.done == self.last
             is_saved = is_last or (self.output.save_every and self.done % self.output.save_every == 0)
             is_kept, is_scored = self.done in self.output.save_at, is_last or self._is_scored(bool(is_saved))
@@ -194,9 +198,21 @@ class Run:
                 self.say(f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved")
         yield from log.drain(now=True)
 
-    def _batches(self) -> Iterator[list[tuple[int, Example]]]:
-        """Yields the examples of each step: of the checkpoint's input from its place on, of another from the first."""
-        digest = self._feed.digest()
+    def _batches(self, trainer: Trainer) -> Iterator[Step]:
+        """Yields the steps: of the checkpoint's input from its place on, of another from its first record."""
+        settings, is_known = self.settings, False
+        for digest, step in self._feed.steps(trainer.prepare, settings.batch_size, self._taken, settings.epochs):
+            if not is_known:
+                self._know(digest)
+            is_known = True
+            yield step
+
+    def _taken(self, digest: str) -> int:
+        """Returns how many steps were taken on an input."""
+        return self.done - self._input.begun if digest == self._input.digest else 0
+
+    def _know(self, digest: str) -> None:
+        """Note which input is at hand, before its first step."""
         is_same = digest == self._input.digest
         if self.done:
             went = "the same: it goes on at its place" if is_same else "another: it begins at its first record"
@@ -204,8 +220,6 @@ class Run:
         if not is_same:
             self._input = Input(digest, self.done)
         self._epoch_ends = [end + self._input.begun for end in self._epoch_ends]
-        taken = self.done - self._input.begun
-        yield from self._feed.steps(self.settings.batch_size, skip=taken, epochs=self.settings.epochs)
 
     def _is_scored(self, is_saved: bool) -> bool:
         """Returns whether the dev set is to be scored after the step at hand."""

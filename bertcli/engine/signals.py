@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -44,6 +44,12 @@ class Signals:
         signal.signal(number, self._old[number])
         if self._waits:
             raise _Woken
+
+    def share(self, numbers: Iterable[int | None]) -> bool:
+        """Take what several processes have caught for caught here too; returns whether there is anything."""
+        found = max((number for number in numbers if number is not None), default=None)
+        self.caught = found or self.caught  # one may have come here since
+        return found is not None
 
     def stopping(self, items: Iterator[T]) -> Iterator[T]:
         """Yields items until a signal comes, even where the next one is long in coming, as from a slow producer."""

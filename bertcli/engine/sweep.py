@@ -15,9 +15,9 @@ from typing import Any
 from bertcli import folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
-from bertcli.engine.feed import Spool
 from bertcli.engine.run import Output, Run, Settings
 from bertcli.engine.scores import Scored, settled
+from bertcli.engine.spool import Spool
 from bertcli.errors import BadData, Diverged, UsageError, many
 from bertcli.model.heads import Network
 from bertcli.records import Record

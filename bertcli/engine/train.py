@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from bertcli.engine.device import Device
 from bertcli.engine.graphs import Graphs, filled
 from bertcli.engine.optim import Optimizer
-from bertcli.engine.packing import batches
+from bertcli.engine.packing import Step, prepared
 from bertcli.model.attention import has_packed_kernel
 from bertcli.model.heads import Network
 from bertcli.tasks.task import Batch, Example, Task
@@ -31,25 +32,29 @@ class Trainer:
         self._stream = torch.cuda.Stream(device.device) if is_recorded else None  # type: ignore[no-untyped-call]
         self._graphs = Graphs() if is_recorded else None
 
-    def step(self, number: int, examples: list[tuple[int, Example]]) -> tuple[dict[str, Tensor], float, int]:
+    @property
+    def prepare(self) -> Callable[[list[tuple[int, Example]]], Step]:
+        """Returns what makes a step of examples with their epochs, here or in another process."""
+        task, max_tokens = self.task, self.device.max_tokens
+        collate = partial(filled, task) if self._graphs else None
+        return lambda examples: prepared(task, examples, max_tokens, collate)
+
+    def step(self, number: int, step: Step) -> tuple[dict[str, Tensor], float, int]:
         """Take one optimizer step; returns the losses, the learning rate and the number of tokens.
 
         However the examples are divided into forward passes, each loss is a sum over all of them, divided once by
         its own count.
         """
-        seen = [self.task.at_epoch(example, epoch) for epoch, example in examples]
-        sizes = [len(example["ids"]) for example in seen]
-        groups = [[seen[index] for index in group] for group in batches(sizes, self.device.max_tokens)]
         with nullcontext() if self._stream is None else _on(self._stream):
-            parts = [filled(self.task, group) if self._graphs else self.task.collate(group) for group in groups]
-            names = list(parts[0].counts)
-            scale = 1 / torch.tensor([float(sum(part.counts[name] for part in parts)) or 1.0 for name in names])
-            losses = torch.stack([self._run(part, scale) for part in parts]).sum(0)
+            scale = 1 / torch.tensor([count or 1.0 for count in step.counts.values()])
+            losses = torch.stack([self._run(part, scale) for part in step.parts]).sum(0)
             rate = self.optimizer.step(number, losses)
-        return dict(zip(names, losses, strict=True)), rate, sum(sizes)
+        return dict(zip(step.counts, losses, strict=True)), rate, step.tokens
 
     def _run(self, batch: Batch, scale: Tensor) -> Tensor:
         """Pass a batch that is on the host; returns its part of each loss."""
+        if self.device.device.type == "cuda":
+            batch, scale = batch.pinned(), scale.pin_memory()
         if self._graphs:
             return self._graphs.run(self._pass, batch, scale)
         return self._pass(batch.to(self.device.device), scale.to(self.device.device))

@@ -5,13 +5,14 @@ Shapes, here and in the files after this one: T tokens in all, B sequences, M pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 GROUPING = 16  # sequences whose lengths round up to the same multiple of this are padded together
@@ -42,10 +43,23 @@ class Packed:
         """Returns the index of each sequence's first token, [CLS]: (B,)."""
         return self.boundaries[:-1].long()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels from one process to another, both on the host, as what it was made of, which is little."""
+        lengths = np.array(self.lengths)
+        borders = lengths - np.add.reduceat(self.segments.numpy(), self.boundaries.numpy()[:-1])
+        return laid_out, (self.ids.numpy().astype(np.int32), lengths, borders, self.longest)
+
     def to(self, device: torch.device) -> Packed:
         """Returns the same sequences on a device."""
-        names = ("ids", "segments", "positions", "boundaries")
-        return replace(self, **{name: getattr(self, name).to(device, non_blocking=True) for name in names})
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self) -> Packed:
+        """Returns the same sequences in memory that a GPU reads while others go on."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, act: Callable[[Tensor], Tensor]) -> Packed:
+        ids, segments, positions, boundaries = map(act, (self.ids, self.segments, self.positions, self.boundaries))
+        return replace(self, ids=ids, segments=segments, positions=positions, boundaries=boundaries)
 
     @cached_property
     def groups(self) -> tuple[list[Group], Tensor]:
@@ -73,17 +87,22 @@ class Packed:
 
 def pack(sequences: Sequence[ArrayLike], segment_b: Sequence[int | None]) -> Packed:
     """Returns sequences of token ids end to end; `segment_b` is where segment 1 begins in each, None for nowhere."""
-    arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
-    lengths = tuple(map(len, arrays))
-    boundaries = np.cumsum([0, *lengths])
+    arrays = [np.asarray(sequence) for sequence in sequences]
+    lengths = np.array([len(each) for each in arrays])
+    borders = np.array([length if b is None else b for length, b in zip(lengths, segment_b, strict=True)])
+    return laid_out(np.concatenate(arrays), lengths, borders, int(lengths.max()))
+
+
+def laid_out(ids: NDArray[Any], lengths: NDArray[np.int64], borders: NDArray[np.int64], longest: int) -> Packed:
+    """Returns sequences whose ids (T,) are end to end already; each has its length (B,), and where segment 1 begins."""
+    boundaries = np.concatenate([[0], np.cumsum(lengths)])
     # By numpy: torch's repeat_interleave wakes every core of the machine, which then spin for longer than it takes.
     positions = np.arange(boundaries[-1]) - np.repeat(boundaries[:-1], lengths)
-    borders = [length if b is None else b for length, b in zip(lengths, segment_b, strict=True)]
     return Packed(
-        ids=torch.from_numpy(np.concatenate(arrays)),
+        ids=torch.from_numpy(ids.astype(np.int64)),
         segments=torch.from_numpy((positions >= np.repeat(borders, lengths)).astype(np.int64)),
         positions=torch.from_numpy(positions),
         boundaries=torch.from_numpy(boundaries.astype(np.int32)),
-        lengths=lengths,
-        longest=max(lengths),
+        lengths=tuple(lengths.tolist()),
+        longest=longest,
     )

@@ -46,7 +46,7 @@ class Pretraining(Task):
         self.seed, self.top_k, self.training = seed, top_k, training
         self.architecture = OBJECTIVES[objective]
         self.pooler = self.has_nsp = objective == "mlm+nsp"
-        self._read = self._completed = 0
+        self._completed = 0
 
     @cached_property
     def _masking(self) -> Masking:
@@ -58,10 +58,14 @@ class Pretraining(Task):
 
     # -- encode
 
-    def encode(self, record: Record) -> list[Example]:
+    def learn_at(self, record: Record, index: int) -> list[Example]:
+        """Returns the one sequence of a pair or a masked pair; one that is to be masked is known by id or index."""
+        return self.encode(record, index)
+
+    def encode(self, record: Record, index: int = 0) -> list[Example]:
         """Returns the one sequence of a pair, a masked pair, or (in use only) of a text or two with `[MASK]`."""
         if record.get("tokens") is not None or self.training:
-            example = self._encode_pair(record)
+            example = self._encode_pair(record, index)
         else:
             example = self._encode_text(record)
         length = len(example["ids"])
@@ -70,11 +74,9 @@ class Pretraining(Task):
             raise BadData(f"{length} tokens are more than the model's {self.max_length}", field=name)
         return [example]
 
-    def _encode_pair(self, record: Record) -> Example:
+    def _encode_pair(self, record: Record, index: int) -> Example:
         is_masked = record.get("masked_positions") is not None
         checker(MaskedPair if is_masked else Pair)(record)
-        index = self._read  # among the pairs that came without masks, as `mask` would count them
-        self._read += not is_masked
         ids = self.wordpiece.ids_of(record["tokens"])
         if not ids:
             raise BadData(field="tokens", found=[], expected="[CLS] and more")

@@ -40,10 +40,24 @@ class Batch:
     targets: dict[str, Tensor]
     counts: Mapping[str, float]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels from one process to another by way of numpy, for torch's tensors travel slowly."""
+        targets = {name: tensor.numpy() for name, tensor in self.targets.items()}
+        return _arrived, (self.packed, targets, dict(self.counts))
+
+    def pinned(self) -> Batch:
+        """Returns the same batch in memory that a GPU reads while others go on."""
+        targets = {name: tensor.pin_memory() for name, tensor in self.targets.items()}
+        return replace(self, packed=self.packed.pinned(), targets=targets)
+
     def to(self, device: torch.device) -> Batch:
         """Returns the same batch on a device."""
         moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.targets.items()}
         return replace(self, packed=self.packed.to(device), targets=moved)
+
+
+def _arrived(packed: Packed, targets: dict[str, NDArray[Any]], counts: dict[str, float]) -> Batch:
+    return Batch(packed, {name: torch.from_numpy(values) for name, values in targets.items()}, counts)
 
 
 class Task(ABC):
@@ -74,6 +88,10 @@ class Task(ABC):
     def learn(self, record: Record) -> list[Example]:
         """Returns the examples that a record is to learn from, with their targets; raises `BadData` like `encode`."""
         return self.encode(record)
+
+    def learn_at(self, record: Record, index: int) -> list[Example]:
+        """Returns what `learn` does; the index, the record's place in the stream, counts for one without an id."""
+        return self.learn(record)
 
     def gold(self, record: Record) -> Any:
         """Returns the right answer; raises `BadData` where there is none, or an unknown one."""

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from bertcli.engine import checkpoint
 from bertcli.engine.device import choose
 from bertcli.engine.run import Output, Run, Settings
+from bertcli.engine.spool import chunk
 from bertcli.errors import BadData, UsageError
 from bertcli.model.config import Config
 from bertcli.records import Record
@@ -43,7 +44,7 @@ def run(
     network = build(task, (config or models.config()).with_dropout(settings.dropout), settings.seed)
     one = Run(task, settings, Output(path, **output), choose("cpu"), {"objective": "mlm+nsp", "command": str(output)})
     one.say = [].append if said is None else said.append
-    one.stream(map(task.encode, records))
+    one.stream(chunk(task.encode(record)) for record in records)
     return list(one.train(network))
 
 
@@ -97,7 +98,7 @@ def test_checkpoints_on_the_way_keep_the_newest_alone(tmp_path: Path) -> None:
     task = Pretraining(WORDPIECE, 64)
     network = build(task, models.config())
     one = Run(task, SETTINGS, Output(path, save_every=3, save_at=(2, 5)), choose("cpu"), {})
-    one.stream(map(task.encode, PAIRS))
+    one.stream(chunk(task.encode(record)) for record in PAIRS)
     original = checkpoint.save
 
     def watched(*args: Any) -> None:

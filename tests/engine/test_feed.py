@@ -6,16 +6,18 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcli.engine import feed as module
-from bertcli.engine.feed import Feed, Spool
+from bertcli.engine.feed import Feed
+from bertcli.engine.spool import Chunk, Spool, chunk
 from bertcli.tasks.task import Example
 
 SIZES, BATCHES, BUFFERS = st.integers(1, 80), st.integers(1, 17), st.integers(1, 90)
@@ -26,27 +28,42 @@ def example(number: int) -> Example:
     return {"ids": ids, "number": np.array([number], np.int32), "key": np.frombuffer(f"k{number}".encode(), np.uint8)}
 
 
-def numbered(count: int) -> Iterator[Example]:
-    return (example(number) for number in range(count))
+def numbered(count: int, size: int = 1) -> Iterator[Chunk]:
+    """Yields examples as they come from a stream, so many at a time."""
+    for start in range(0, count, size):
+        yield chunk(map(example, range(start, min(count, start + size))))
 
 
 def filled(spool: Spool, count: int) -> Spool:
     """Returns a spool that holds all the examples before anything is drawn."""
-    for one in numbered(count):
-        spool.append(one)
+    for number in range(count):
+        spool.append(example(number))
     return spool
 
 
+def told(examples: list[tuple[int, Example]]) -> list[tuple[int, int]]:
+    """Returns the epochs and the numbers of examples."""
+    return [(epoch, int(one["number"][0])) for epoch, one in examples]
+
+
 def steps(
-    count: int, batch: int, taken: int, *, buffer: int = 8, seed: int = 3, skip: int = 0, whole: bool = False
+    count: int,
+    batch: int,
+    taken: int,
+    *,
+    buffer: int = 8,
+    seed: int = 3,
+    skip: int = 0,
+    whole: bool = False,
+    size: int = 1,
+    workers: int = 1,
 ) -> list[list[tuple[int, int]]]:
     """Returns the (epoch, number) of the examples of some steps; `whole` has them all on the spool before."""
     with tempfile.TemporaryDirectory() as folder, patch.object(module, "SHUFFLE_BUFFER", buffer):
         spool = Spool(Path(folder) / "spool")
-        feed = Feed(iter(()), filled(spool, count), seed) if whole else Feed(numbered(count), spool, seed)
-        return [
-            [(epoch, int(one["number"][0])) for epoch, one in step] for step in islice(feed.steps(batch, skip), taken)
-        ]
+        chunks = iter(()) if whole else numbered(count, size)
+        feed = Feed(chunks, filled(spool, count * whole), seed, workers)
+        return [step for _, step in islice(feed.steps(told, batch, lambda digest: skip), taken)]
 
 
 @given(SIZES, BATCHES, BUFFERS)
@@ -61,11 +78,22 @@ def test_each_example_comes_once_an_epoch(count: int, batch: int, buffer: int) -
         assert epochs[0] != sorted(epochs[0]) or buffer == 1
 
 
-@given(SIZES, BATCHES, BUFFERS, st.integers(0, 12), st.booleans())
-def test_skipped_steps_leave_the_tail_of_the_order(count: int, batch: int, buffer: int, skip: int, whole: bool) -> None:
+@given(SIZES, BATCHES, BUFFERS, st.integers(0, 12), st.booleans(), st.integers(1, 90))
+def test_skipped_steps_leave_the_tail_of_the_order(
+    count: int, batch: int, buffer: int, skip: int, whole: bool, size: int
+) -> None:
+    """However the examples come."""
     every = steps(count, batch, skip + 4, buffer=buffer)
     assert all(len(step) == batch for step in every)
-    assert steps(count, batch, 4, buffer=buffer, skip=skip, whole=whole) == every[skip:]
+    assert steps(count, batch, 4, buffer=buffer, skip=skip, whole=whole, size=size) == every[skip:]
+
+
+@pytest.mark.parametrize("size", [1, 7, 12])
+def test_the_order_is_what_it_was(size: int) -> None:
+    """Else a run could not go on from the checkpoint of an older version."""
+    epochs = steps(12, 6, 3, buffer=5, size=size)
+    assert [number for _, number in epochs[0] + epochs[1]] == [4, 0, 6, 1, 7, 5, 10, 3, 11, 9, 2, 8]
+    assert epochs[2] == [(1, 0), (1, 4), (1, 11), (1, 1), (1, 2), (1, 5)]
 
 
 def test_the_order_hangs_on_the_seed_alone() -> None:
@@ -79,25 +107,22 @@ def test_nothing_in_is_nothing_out() -> None:
 
 def test_runs_that_share_a_spool_have_the_orders_that_they_have_alone(tmp_path: Path) -> None:
     spool = filled(Spool(tmp_path), 50)
-    runs = [Feed(iter(()), spool, seed).steps(7) for seed in (3, 4, 3)]
-    taken = [list(islice(run, 20)) for run in runs]
-    seen = [[[(epoch, int(one["number"][0])) for epoch, one in step] for step in run] for run in taken]
+    runs = [Feed(iter(()), spool, seed).steps(told, 7) for seed in (3, 4, 3)]
+    seen = [[step for _, step in islice(run, 20)] for run in runs]
     assert seen == [steps(50, 7, 20, buffer=module.SHUFFLE_BUFFER, seed=seed) for seed in (3, 4, 3)]
 
 
 def test_the_first_epoch_begins_before_the_input_ends(tmp_path: Path) -> None:
     read = []
 
-    def endless() -> Iterator[Example]:
-        number = 0
-        while True:
+    def endless() -> Iterator[Chunk]:
+        for number in count():
             read.append(number)
-            yield example(number)
-            number += 1
+            yield chunk([example(number)])
 
-    with patch.object(module, "SHUFFLE_BUFFER", 10):
-        feed = Feed(endless(), Spool(tmp_path / "spool"), 0).steps(4)
-        seen = [int(one["number"][0]) for step in islice(feed, 5) for _, one in step]
+    with patch.object(module, "SHUFFLE_BUFFER", 10), patch.object(module, "KNOWN_BY", 8):
+        feed = Feed(endless(), Spool(tmp_path / "spool"), 0).steps(told, 4)
+        seen = [number for _, step in islice(feed, 5) for _, number in step]
     assert len(read) == 10 + 20
     assert len(set(seen)) == 20
     assert seen != sorted(seen)
@@ -129,19 +154,20 @@ def test_a_spool_leaves_no_trace_and_two_do_not_meet(tmp_path: Path) -> None:
 def test_with_epochs_each_example_comes_as_often_as_they_say(count: int, batch: int, epochs: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         feed = Feed(iter(()), filled(Spool(Path(folder)), count), seed=3)
-        steps = list(feed.steps(batch, epochs=epochs))
+        steps = [step for _, step in feed.steps(told, batch, epochs=epochs)]
     assert len(steps) == math.ceil(math.ceil(count * epochs) / batch)
-    seen = Counter(int(one["number"][0]) for step in steps for _, one in step)
+    seen = Counter(number for step in steps for _, number in step)
     assert seen.total() == math.ceil(count * epochs)
     assert max(seen.values()) - min(seen[number] for number in range(count)) <= (epochs % 1 > 0)
 
 
 def test_a_digest_hangs_on_the_first_examples_alone_and_changes_no_order(tmp_path: Path) -> None:
     def digest(*numbers: int) -> tuple[str, list[int]]:
-        feed = Feed((example(number) for number in numbers), Spool(tmp_path), 3)
+        feed = Feed((chunk([example(number)]) for number in numbers), Spool(tmp_path), 3)
         known = feed.digest()
-        assert known == feed.digest()
-        return known, [int(one["number"][0]) for step in islice(feed.steps(4), 3) for _, one in step]
+        made = list(islice(feed.steps(told, 4), 3))
+        assert {known} == {each for each, _ in made}
+        return known, [number for _, step in made for _, number in step]
 
     with patch.object(module, "KNOWN_BY", 10), patch.object(module, "SHUFFLE_BUFFER", 12):
         known, order = digest(*range(30))
@@ -151,5 +177,5 @@ def test_a_digest_hangs_on_the_first_examples_alone_and_changes_no_order(tmp_pat
         assert len({known, *(digest(*other)[0] for other in others)}) == 5
         assert Feed(numbered(0), Spool(tmp_path), 3).digest() != known
         read = iter(range(100))
-        Feed(map(example, read), Spool(tmp_path), 3).digest()
+        Feed((chunk([example(number)]) for number in read), Spool(tmp_path), 3).digest()
         assert next(read) == 10

@@ -134,8 +134,8 @@ def test_a_recorded_pass_is_the_unrecorded_one(name: str) -> None:
     batches = [examples[start : start + 8] for start in range(0, len(examples) - 8, 8)] * 2
     recorded, plain = trainer(task, is_recorded=True), trainer(task, is_recorded=False)
     for step, batch in enumerate(batches, 1):
-        theirs, _, tokens = plain.step(step, [(0, example) for example in batch])
-        ours, _, same = recorded.step(step, [(0, example) for example in batch])
+        theirs, _, tokens = plain.step(step, plain.prepare([(0, example) for example in batch]))
+        ours, _, same = recorded.step(step, recorded.prepare([(0, example) for example in batch]))
         assert same == tokens
         torch.testing.assert_close(ours["loss"], theirs["loss"], atol=1e-2, rtol=1e-2)
         whole = torch.stack([gradient.norm() for gradient in plain.optimizer.gradients]).norm()
@@ -150,7 +150,7 @@ def test_a_shape_is_recorded_when_it_comes_again(monkeypatch: pytest.MonkeyPatch
     loop = trainer(task, is_recorded=True)
 
     def take(count: int) -> int:
-        loop.step(1, [(0, example) for example in examples[:count]])
+        loop.step(1, loop.prepare([(0, example) for example in examples[:count]]))
         return len(loop._graphs._graphs)
 
     assert [take(4), take(4), take(4)] == [0, 1, 1]
@@ -164,7 +164,7 @@ def test_a_shape_is_recorded_when_it_comes_again(monkeypatch: pytest.MonkeyPatch
 def test_dropout_is_drawn_anew_by_each_replay() -> None:
     task, examples = learned("classification", 16)
     loop = trainer(task, is_recorded=True, dropout=0.5)
-    losses = [float(loop.step(1, [(0, example) for example in examples])[0]["loss"]) for _ in range(8)]
+    losses = [float(loop.step(1, loop.prepare([(0, example) for example in examples]))[0]["loss"]) for _ in range(8)]
     assert len(set(losses[3:])) == 5
 
 

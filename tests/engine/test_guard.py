@@ -18,6 +18,7 @@ from bertcli.engine import checkpoint
 from bertcli.engine import log as log_module
 from bertcli.engine.device import choose
 from bertcli.engine.run import Output, Run, Settings
+from bertcli.engine.spool import chunk
 from bertcli.errors import Diverged
 from bertcli.model.heads import Network
 from bertcli.tasks.pretraining import Pretraining
@@ -51,7 +52,7 @@ def run(path: Path, *, how: str = "", settings: Settings = SETTINGS, **output: A
     task.how = how
     network = build(task, models.config().with_dropout(settings.dropout), settings.seed)
     one = Run(task, settings, Output(path, **output), choose("cpu"), {})
-    one.stream(map(task.encode, models.pairs(60)))
+    one.stream(chunk(task.encode(record)) for record in models.pairs(60))
     return list(one.train(network))
 
 

@@ -44,7 +44,8 @@ def learned(*, recomputed: bool, kind: str, device: str = "cpu") -> tuple[list[f
     trainer._graphs = trainer._stream = None  # a recording draws other dropout
     torch.manual_seed(5)
     examples = [(0, TASK.encode(TASK.masked(record))[0]) for record in models.pairs(48)]
-    losses = [float(sum(trainer.step(step + 1, examples[8 * step : 8 * step + 8])[0].values())) for step in range(6)]
+    steps = [trainer.prepare(examples[start : start + 8]) for start in range(0, 48, 8)]
+    losses = [float(sum(trainer.step(number, step)[0].values())) for number, step in enumerate(steps, 1)]
     return losses, made.state_dict()
 
 

@@ -96,10 +96,9 @@ def test_pretraining_has_the_losses_of_a_plain_loop(tmp_path: Path) -> None:
                 "next_sentence_label": torch.tensor([int(not record["is_next"]) for record in batch]),
             }
         )
-    losses = [
-        sum(float(part) for part in ours.step(step, [(0, task.encode(record)[0]) for record in batch])[0].values())
-        for step, batch in enumerate(cut(records), 1)
-    ]
+    batches = [[(0, task.encode(record)[0]) for record in batch] for batch in cut(records)]
+    steps = [ours.step(step, ours.prepare(batch))[0] for step, batch in enumerate(batches, 1)]
+    losses = [sum(map(float, step.values())) for step in steps]
     theirs = plain_loop(model, inputs)
     assert len(losses) == STEPS
     assert losses == pytest.approx(theirs, abs=1e-4)
@@ -128,7 +127,7 @@ def test_classification_has_the_losses_of_a_plain_loop(tmp_path: Path, labels: i
             }
         )
     losses = [
-        float(ours.step(step, [(0, example) for example in own])[0]["loss"])
+        float(ours.step(step, ours.prepare([(0, example) for example in own]))[0]["loss"])
         for step, own in enumerate(cut(examples), 1)
     ]
     assert losses == pytest.approx(plain_loop(model, inputs), abs=1e-4)
@@ -167,7 +166,7 @@ def test_a_divided_step_is_the_undivided_one(bias_correction: bool) -> None:
         network = build(task, models.config(initializer_range=0.2)).train()
         optimizer = Recorded(network, Schedule(1e-4, 10, 1), bias_correction=bias_correction)
         loop = Trainer(network, task, optimizer, choose("cpu", max_tokens=budget))
-        losses, rate, tokens = loop.step(1, [(0, example) for example in examples])
+        losses, rate, tokens = loop.step(1, loop.prepare([(0, example) for example in examples]))
         assert (rate, tokens) == (1e-4, sum(lengths))
         seen[budget] = losses | optimizer.gradients | dict(network.named_parameters())
     divided, whole = seen.values()
@@ -181,7 +180,7 @@ def test_a_loss_of_nothing_is_zero() -> None:
     tokens = ["[CLS]", "a", "[SEP]", "b", "[SEP]"]
     record = {"tokens": tokens, "segment_b": 3, "is_next": True, "masked_positions": [], "masked_tokens": []}
     loop = trainer(task, build(task, models.config()))
-    losses, _, _ = loop.step(1, [(0, task.encode(record)[0])])
+    losses, _, _ = loop.step(1, loop.prepare([(0, task.encode(record)[0])]))
     assert float(losses["mlm_loss"]) == 0
     assert float(losses["nsp_loss"]) > 0
     assert all(bool(parameter.isfinite().all()) for parameter in loop.network.parameters())
@@ -194,6 +193,6 @@ def test_four_hundred_pairs_are_learned_by_heart() -> None:
     optimizer = Optimizer(network, Schedule(3e-3, 250, 0.1))
     loop, rng, last = Trainer(network, task, optimizer, choose("cpu")), random.Random(0), []
     for step in range(1, 251):
-        losses, _, _ = loop.step(step, [(0, example) for example in rng.sample(examples, 32)])
+        losses, _, _ = loop.step(step, loop.prepare([(0, example) for example in rng.sample(examples, 32)]))
         last = [*last[-9:], float(losses["mlm_loss"])]
     assert sum(last) / len(last) < 0.5

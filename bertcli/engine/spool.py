@@ -1,0 +1,128 @@
+"""Examples on disk: written once as they arrive, read by memory map as often as there are epochs."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import weakref
+from array import array
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, chain
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertcli.errors import CannotCreate, IOFailed
+from bertcli.records import Anything
+from bertcli.stages import Stage
+from bertcli.tasks.task import Example, Task
+
+FLUSH_BYTES = 1 << 20
+ALIGNMENT = 8  # bytes, so that every array can be read where it lies
+
+Dtypes = Mapping[str, np.dtype[Any]]
+
+
+class Chunk(NamedTuple):
+    """Examples in the bytes of a spool: what arrays they have, and where each of them ends."""
+
+    dtypes: Dtypes
+    data: bytes
+    ends: list[int]
+
+
+def chunk(examples: Iterable[Example], dtypes: Dtypes | None = None) -> Chunk:
+    """Returns examples in the bytes of a spool; all of them have the arrays of the first, or those that are given."""
+    parts, sizes = [], []
+    for example in examples:
+        dtypes = dtypes or {name: values.dtype for name, values in example.items()}
+        arrays = [example[name].astype(dtype, copy=False) for name, dtype in dtypes.items()]
+        lengths = np.array([len(values) for values in arrays], np.int64)
+        parts.append(b"".join(_padded(values.tobytes()) for values in (lengths, *arrays)))
+        sizes.append(len(parts[-1]))
+    return Chunk(dtypes or {}, b"".join(parts), list(accumulate(sizes)))
+
+
+def learning(task: Task) -> Stage[list[Example], Chunk]:
+    """Returns what makes of a batch of records the examples that a task learns from, each made as if it stood alone."""
+    return Stage(Anything, task.learn_at, lambda examples: chunk(chain.from_iterable(examples)))
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % ALIGNMENT)
+
+
+class Spool:
+    """Examples in one file on disk; in memory is only where each of them ends.
+
+    The file has no name, so that it goes with the processes that have it, however they end. One of them appends; those
+    forked from it read what was flushed, wherever they are told that it lies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Begin an empty spool on a folder's disk. Raises `CannotCreate`."""
+        self._folder = folder
+        self._dtypes: Dtypes = {}
+        self._ends = array("q", [0])
+        self._map: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._held, self._written = bytearray(), 0
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # as long as the spool
+        except OSError as error:
+            raise CannotCreate(f"{folder}: {error.strerror}") from error
+        weakref.finalize(self, self._file.close)
+
+    def append(self, example: Example) -> None:
+        """Add an example. Raises `IOFailed` on a full disk."""
+        self.extend(chunk([example], self._dtypes))
+
+    def extend(self, examples: Chunk) -> None:
+        """Add examples, of the same arrays as those before. Raises `IOFailed` on a full disk."""
+        self._dtypes = self._dtypes or examples.dtypes
+        assert not examples.ends or examples.dtypes == self._dtypes
+        start = self._ends[-1]
+        self._ends.extend(start + end for end in examples.ends)
+        self._held += examples.data
+        if len(self._held) > FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Let other processes see all that was added. Raises `IOFailed` on a full disk."""
+        try:
+            while self._held:
+                # By its place, not where the file stands, which forked processes share.
+                done = os.pwrite(self._file.fileno(), self._held, self._written)
+                self._written += done
+                del self._held[:done]
+        except OSError as error:
+            raise IOFailed(f"{self._folder}: {error.strerror}") from error
+
+    def __len__(self) -> int:
+        """Returns the number of examples."""
+        return len(self._ends) - 1
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Returns where an example begins and ends, in bytes."""
+        return self._ends[index], self._ends[index + 1]
+
+    def __getitem__(self, index: int) -> Example:
+        """Returns one example. Raises `IOFailed` on a full disk."""
+        return self.read(*self.place(index))
+
+    def read(self, start: int, end: int) -> Example:
+        """Returns the example that begins and ends there. Raises `IOFailed` on a full disk."""
+        if end > len(self._map):
+            self.flush()
+            self._map = np.frombuffer(mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
+        data = self._map[start:end]
+        place = len(self._dtypes) * 8
+        example = {}
+        for (name, dtype), size in zip(self._dtypes.items(), data[:place].view(np.int64).tolist(), strict=True):
+            length = size * dtype.itemsize
+            example[name] = data[place : place + length].view(dtype)
+            place += length + -length % ALIGNMENT
+        return example
