@@ -2,7 +2,7 @@
 
 python tests/bench/engine.py --only base128,base512,large128,scale,learn,cpu -v VOCAB -t TEXT [--peer PEER.py]
 python tests/bench/engine.py --only finetune -- MODEL DATA PEER.py [--rows RTE,MRPC,…]
-python tests/bench/engine.py --only infer -- PATH…
+python tests/bench/engine.py --only infer [-- --count N]
 
 base128, base512, large128: the real `bertcli pretrain` on masked pairs of TEXT (a sentence a line, a blank line between
 documents; plain or compressed; -t as often as there are files), none of which is used twice: real tokens of log.jsonl
@@ -11,7 +11,7 @@ tells its own rate.
 scale: torchrun on all GPUs against one, or without GPUs two processes against one.
 learn: the held-out loss (of --heldout TEXT) of our variants against that of the same run with everything fast off.
 cpu: pre-training a small model beside a plain transformers loop on the same records, by turns; then infer.py's embed.
-finetune, infer: finetune.py and infer.py with the arguments after --.
+feed, finetune, infer: feed.py, finetune.py and infer.py with the arguments after --.
 
 --ours="OPTIONS" appends options to our side; where it is given several times, each is a run of its own. --steps,
 --warm, --tokens and --preset make a trial short; --no-peer leaves the other side out. Records are kept in --work.
@@ -20,7 +20,6 @@ finetune, infer: finetune.py and infer.py with the arguments after --.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import platform
@@ -107,6 +106,10 @@ class Bench:
         ran.show(f"{part}: {named(options)}" + (f", {times} ranks" if times > 1 else ""), size)
         return ran
 
+    def pass_on(self, script: str, *words: str) -> None:
+        """Run another file of this folder with words of ours before those of the call."""
+        subprocess.run([sys.executable, str(HERE / script), *words, *self.arguments.rest], check=True)
+
     def heldout_loss(self, dev: Path, name: str, ran: Ran) -> float:
         """Returns the MLM loss in fp32 of the model that a run has just left, having printed it."""
         line = f"{PROGRAM} predict {dev} -m {self.work / 'model'} --precision fp32 | {PROGRAM} score pretraining"
@@ -175,24 +178,32 @@ def cpu(bench: Bench, part: str) -> None:
         against = f", {median(turns) / median(rates['transformers']):.2f} times" if "transformers" in rates else ""
         told = ", ".join(f"{rate / 1e3:.2f}" for rate in turns)
         print(f"cpu: {name}: {median(turns) / 1e3:.2f} k tokens/s ({told}){against}", flush=True)
-    if bench.arguments.rest:
-        importlib.import_module("infer").cpu(*bench.arguments.rest)
+    bench.pass_on("infer.py", "cpu")
+
+
+def feed(bench: Bench, part: str) -> None:
+    """The feed alone on the records of base128."""
+    size = bench.size("base128")
+    bench.pass_on(
+        "feed.py", bench.vocabulary, bench.supply.records(size.length, bench.steps("base128") * size.batch)[0]
+    )
 
 
 def infer(bench: Bench, part: str) -> None:
     """Inference, which has a file of its own."""
-    importlib.import_module("infer").infer(*bench.arguments.rest)
+    bench.pass_on("infer.py", "infer")
 
 
 def finetune(bench: Bench, part: str) -> None:
     """Fine-tuning, which has a file of its own."""
-    subprocess.run([sys.executable, str(HERE / "finetune.py"), *bench.arguments.rest], check=True)
+    bench.pass_on("finetune.py")
 
 
 PARTS: dict[str, Callable[[Bench, str], None]] = {
     "base128": speed,
     "base512": speed,
     "large128": speed,
+    "feed": feed,
     "infer": infer,
     "scale": scale,
     "finetune": finetune,

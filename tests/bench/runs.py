@@ -19,7 +19,15 @@ from bertcli.model.config import PRESETS
 
 HERE = Path(__file__).parent
 WATCHED = str(HERE / "watched.py")
-SWITCHES = ("precision", "compile", "kernels", "optimizer", "max_tokens", "ranks")  # where a run tells of them
+SWITCHES = (
+    "precision",
+    "compile",
+    "kernels",
+    "optimizer",
+    "max_tokens",
+    "workers",
+    "ranks",
+)  # where notes tell of them
 TOLD = 12  # lines of stderr that are shown
 
 
@@ -82,7 +90,7 @@ def ours(arguments: str, out: Path, warm: int, launcher: str = "", env: dict[str
     rows = [json.loads(row) for row in log.read_text().splitlines()]
     known = json.loads(seen.read_text())
     start = log.stat().st_mtime - rows[-1]["seconds"]  # the last row is written as soon as its step is done
-    notes = json.loads((out / "bertcli.json").read_text()) | last_object(printed)
+    notes = flat(json.loads((out / "bertcli.json").read_text()) | last_object(printed))
     return Ran(
         rows,
         pace(rows, warm),
@@ -117,6 +125,11 @@ def process(line: str, env: dict[str, str] | None = None) -> str:
     if done.returncode:
         raise ChildProcessError(f"exit status {done.returncode}: {line}")
     return done.stdout
+
+
+def flat(notes: dict[str, Any]) -> dict[str, Any]:
+    """Returns notes with those in their groups, such as settings, beside them."""
+    return notes | {name: value for group in notes.values() if isinstance(group, dict) for name, value in group.items()}
 
 
 def last_object(printed: str) -> dict[str, Any]:
