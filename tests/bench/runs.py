@@ -21,10 +21,10 @@ HERE = Path(__file__).parent
 WATCHED = str(HERE / "watched.py")
 SWITCHES = (
     "precision",
-    "compile",
     "kernels",
-    "optimizer",
+    "compiled",
     "max_tokens",
+    "optimizer",
     "workers",
     "ranks",
 )  # where notes tell of them

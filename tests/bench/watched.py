@@ -9,18 +9,24 @@ import json
 import os
 import sys
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 from bertcli.cli import main
 
 
 def seen() -> dict[str, Any]:
-    """Returns the most bytes that were allocated, and each compilation's name, begin (of the clock) and seconds."""
+    """Returns the card, the most bytes that were held, there or else by the process, and what was compiled.
+
+    Of each compilation the name, the begin in seconds of the clock, the seconds that it took, and why it was needed
+    where there was one before.
+    """
     torch, dynamo = sys.modules.get("torch"), sys.modules.get("torch._dynamo.utils")
+    has_card = torch is not None and torch.cuda.is_available()
     compiled = dynamo.get_compilation_metrics() if dynamo else ()
     return {
-        "card": torch.cuda.get_device_name() if torch and torch.cuda.is_available() else "",
-        "memory": torch.cuda.max_memory_allocated() if torch and torch.cuda.is_available() else 0,
+        "card": torch.cuda.get_device_name() if has_card else "",
+        "memory": torch.cuda.max_memory_allocated() if has_card else 1024 * getrusage(RUSAGE_SELF).ru_maxrss,
         "compilations": [
             {
                 "name": each.co_name,
