@@ -66,6 +66,7 @@ class Device:
             "max_tokens": self.max_tokens,
             "kernels": self.kernels,
             "compiled": self.is_compiled(is_long=is_long),
+            "workers": self.workers,
         }
 
 
