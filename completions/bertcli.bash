@@ -86,8 +86,10 @@ _bertcli() {
         pretrain:--device) words="" ;;
         pretrain:--precision) words="auto fp32 bf16" ;;
         pretrain:--max-tokens) compopt +o default ;;
+        pretrain:--kernels) words="auto off" ;;
+        pretrain:--compile) words="auto on off" ;;
         pretrain:--workers) compopt +o default ;;
-        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --eval-every --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --gradient-checkpointing --workers -h --help" argument="" ;;
+        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --eval-every --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --workers -h --help" argument="" ;;
         finetune:--on-error) words="stop skip" ;;
         finetune:-m | finetune:--model) words="" ;;
         finetune:--dev) words="" ;;
@@ -115,8 +117,10 @@ _bertcli() {
         finetune:--device) words="" ;;
         finetune:--precision) words="auto fp32 bf16" ;;
         finetune:--max-tokens) compopt +o default ;;
+        finetune:--kernels) words="auto off" ;;
+        finetune:--compile) words="auto on off" ;;
         finetune:--workers) compopt +o default ;;
-        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --gradient-checkpointing --workers -h --help" argument="classification regression tagging span choice" ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --workers -h --help" argument="classification regression tagging span choice" ;;
         predict:--on-error) words="stop skip" ;;
         predict:-m | predict:--model) words="" ;;
         predict:--max-length) compopt +o default ;;
@@ -130,7 +134,9 @@ _bertcli() {
         predict:--device) words="" ;;
         predict:--precision) words="auto fp32 bf16" ;;
         predict:--max-tokens) compopt +o default ;;
-        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --nbest --null-threshold --stride --max-question --max-answer --workers --device --precision --max-tokens -h --help" argument="" ;;
+        predict:--kernels) words="auto off" ;;
+        predict:--compile) words="auto on off" ;;
+        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --nbest --null-threshold --stride --max-question --max-answer --workers --device --precision --max-tokens --kernels --compile -h --help" argument="" ;;
         embed:--on-error) words="stop skip" ;;
         embed:-m | embed:--model) words="" ;;
         embed:--layers) words="" ;;
@@ -142,7 +148,9 @@ _bertcli() {
         embed:--device) words="" ;;
         embed:--precision) words="auto fp32 bf16" ;;
         embed:--max-tokens) compopt +o default ;;
-        embed:*) options="--plain --quiet -q --on-error --text -m --model --layers --pool --dtype --vectors --max-length --workers --device --precision --max-tokens -h --help" argument="" ;;
+        embed:--kernels) words="auto off" ;;
+        embed:--compile) words="auto on off" ;;
+        embed:*) options="--plain --quiet -q --on-error --text -m --model --layers --pool --dtype --vectors --max-length --workers --device --precision --max-tokens --kernels --compile -h --help" argument="" ;;
         score:--positive) words="" ;;
         score:--on-error) words="stop skip" ;;
         score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification regression tagging span choice pretraining" ;;

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bertcli.commands import inference, options
+from bertcli.commands import computing, inference, options
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     "--max-length", type=options.Integer(8), help="Tokens per window, specials included.  [default: the model's]"
 )
 @inference.workers
-@options.compute
+@computing.compute
 def command(
     streams: Streams,
     model: Path,

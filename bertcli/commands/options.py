@@ -308,38 +308,3 @@ spans = applied(
     owned.option(("span",), "--max-question", type=Integer(1), help="A question's tokens, at most.  [default: 64]"),
     owned.option(("span",), "--max-answer", type=Integer(1), help="An answer's tokens, at most.  [default: 30]"),
 )
-max_tokens = click.option(
-    "--max-tokens",
-    type=Integer(1),
-    help="Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training up to "
-    "what dropout draws.  [default: by device]",
-)
-
-
-def compute(function: F) -> F:
-    """Adds `--device`, `--precision` and `--max-tokens`; the command gets them as `device`."""
-
-    @functools.wraps(function)
-    def with_device(*args: Any, **kwargs: Any) -> Any:
-        from bertcli.engine.device import choose
-
-        names = ("device", "precision", "max_tokens")
-        return function(*args, device=choose(*(kwargs.pop(name) for name in names)), **kwargs)
-
-    decorators = [
-        click.option(
-            "--device",
-            default="auto",
-            show_default=True,
-            help="auto (a GPU, else the CPU), cpu, cuda, cuda:1 …",
-        ),
-        click.option(
-            "--precision",
-            type=click.Choice(["auto", "fp32", "bf16"]),
-            default="auto",
-            show_default=True,
-            help="auto: bf16 on a GPU that has it, else fp32.",
-        ),
-        max_tokens,
-    ]
-    return applied(*decorators)(with_device)  # type: ignore[return-value]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options, owned
+from bertcli.commands import computing, inference, options, owned
 from bertcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 )
 @options.spans
 @inference.workers
-@options.compute
+@computing.compute
 def command(
     streams: Streams,
     models: tuple[Path, ...],

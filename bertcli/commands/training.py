@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bertcli.commands import options as shared
+from bertcli.commands import computing
 from bertcli.commands.options import F, Integer, Number, Several, applied, seed
 from bertcli.commands.streams import Streams, readable
 from bertcli.errors import BadData, UsageError, many
@@ -218,7 +218,7 @@ def compute(function: F) -> F:
         help="Processes of a machine that get batches ready while others train, 1: those themselves; the result is the "
         "same.  [default: 1, for each GPU 6, as far as there are cores]",
     )
-    return shared.compute(applied(recomputing, feeding)(with_more))  # type: ignore[return-value]
+    return computing.compute(applied(recomputing, feeding)(with_more))  # type: ignore[return-value]
 
 
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:

@@ -1,28 +1,34 @@
-"""Where the numbers are computed, and in which precision: applied from outside, so that the model stays plain."""
+"""Where and how the numbers are computed: applied from outside, so that the model stays plain."""
 
 from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import torch
 
 from bertcli.engine.distributed import ALONE, Ranks
+from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
+from bertcli.model.heads import MaskedLanguageHead, Network
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
+LARGE = 64 << 30, 65_536  # from so many bytes of memory on, in bf16, so many tokens
 WORKERS = 6  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device and the precision of its products."""
+    """A device, the precision of its products, and what is done to be fast."""
 
     device: torch.device
     precision: str  # fp32 or bf16
     max_tokens: int
+    kernels: bool = False  # whether layers compute by the kernels of `model/kernels/`
+    compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
     workers: int = 1  # while training: processes, this one among them, that get batches ready
     ranks: Ranks = ALONE  # while training: the processes that share the work, each on a device of its own
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
@@ -33,8 +39,47 @@ class Device:
             return torch.autocast(self.device.type, torch.bfloat16)
         return nullcontext()
 
+    def place(self, network: Network, *, learns: bool = False, is_long: bool = False) -> Network:
+        """Moves a network to the device and makes it as fast, or as frugal, as is asked for; returns it.
 
-def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None = None) -> Device:
+        `is_long` says that it will take many steps of many shapes.
+        """
+        network.to(self.device)
+        if self.kernels:
+            from bertcli.model.fused import fuse
+
+            fuse(network.bert)
+        if learns and self.recomputes:
+            recompute(network)
+        if self.is_compiled(is_long=is_long):
+            compile_parts(network, layers=not self.kernels)
+        return network
+
+    def is_compiled(self, *, is_long: bool) -> bool:
+        """Returns whether a network is compiled here."""
+        return self.compiles == "on" or (self.compiles == "auto" and is_long and self.precision == "bf16")
+
+    def switches(self, *, is_long: bool = False) -> dict[str, object]:
+        """Returns what is in force, for notes."""
+        is_gpu = self.device.type == "cuda"
+        return {
+            "device": torch.cuda.get_device_name(self.device) if is_gpu else self.device.type,
+            "precision": self.precision,
+            "max_tokens": self.max_tokens,
+            "kernels": self.kernels,
+            "compiled": self.is_compiled(is_long=is_long),
+            "workers": self.workers,
+            "ranks": self.ranks.size,
+        }
+
+
+def choose(
+    device: str = "auto",
+    precision: str = "auto",
+    max_tokens: int | None = None,
+    kernels: str = "auto",
+    compiles: str = "auto",
+) -> Device:
     """Returns the device asked for: auto is a GPU where there is one, and bf16 where it has that.
 
     Of several GPUs each process that `torchrun` has started gets its own, unless one is asked for by its number. fp32
@@ -49,9 +94,34 @@ def choose(device: str = "auto", precision: str = "auto", max_tokens: int | None
         torch.ones(1, device=chosen).tolist()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(f"--device {device}: {str(error).splitlines()[0]}") from None
+    is_gpu = chosen.type == "cuda"
     if precision == "auto":
-        precision = "bf16" if chosen.type == "cuda" and torch.cuda.is_bf16_supported(False) else "fp32"
+        precision = "bf16" if is_gpu and torch.cuda.is_bf16_supported(False) else "fp32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    has_kernels = is_gpu and precision == "bf16" and find_spec("triton") is not None
+    has_kernels = has_kernels and torch.cuda.get_device_capability(chosen) >= (8, 0)
+    if max_tokens is None:
+        bytes_of_it = torch.cuda.get_device_properties(chosen).total_memory if has_kernels else 0
+        max_tokens = LARGE[1] if bytes_of_it >= LARGE[0] else TOKENS.get(chosen.type, TOKENS["cpu"])
+    if compiles == "auto" and not is_gpu:
+        compiles = "off"
     gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    workers = min(WORKERS * gpus, len(os.sched_getaffinity(0))) if chosen.type == "cuda" else 1
-    return Device(chosen, precision, max_tokens or TOKENS.get(chosen.type, TOKENS["cpu"]), workers)
+    return Device(
+        chosen,
+        precision,
+        max_tokens,
+        kernels=has_kernels and kernels == "auto",
+        compiles=compiles,
+        workers=min(WORKERS * gpus, len(os.sched_getaffinity(0))) if is_gpu else 1,
+    )
+
+
+def compile_parts(network: Network, *, layers: bool) -> None:
+    """Let torch compile a network part by part, once for all sizes: embeddings, heads, and the layers if asked.
+
+    One layer's code serves them all, so that compiling takes seconds; torch keeps it on disk for the next process.
+    """
+    for part in [network.bert.embeddings, *network.heads.values(), *(network.bert.layers if layers else ())]:
+        part.compile(dynamic=True)
+        if isinstance(part, MaskedLanguageHead):
+            part.loss = torch.compile(part.loss, dynamic=True)  # type: ignore[method-assign]

@@ -63,7 +63,8 @@ class Graphs:
 
     def _record(self, shape: tuple[object, ...], own: Pass, batch: Batch, scale: Tensor) -> None:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=torch.cuda.current_stream()):
+        stream, mode = torch.cuda.current_stream(), "thread_local"  # NCCL's own thread asks the device at any time
+        with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
             output = own(batch, scale)
         self._graphs[shape] = graph, [*_tensors(batch), scale], output
 

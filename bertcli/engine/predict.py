@@ -55,7 +55,7 @@ def answered(task: Task, record: Record, examples: list[Example], outputs: Outpu
 def placed(network: Network, device: Device) -> Network:
     """Returns a network that will only answer on its device, its weights in the precision of the products there."""
     dtype = torch.bfloat16 if device.precision == "bf16" else torch.float32
-    return network.to(device.device, dtype)
+    return device.place(network).to(dtype)
 
 
 def computed(

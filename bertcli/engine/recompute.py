@@ -6,22 +6,23 @@ model so learns from longer batches, for about a third more time.
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from bertcli.model.bert import Layer
 from bertcli.model.heads import Network
-from bertcli.model.packed import Packed
 
 
-class RecomputedLayer(Layer):
+class Recomputes(Layer):
     """A layer that keeps its input alone, and draws the same dropout again when it is computed again."""
 
-    def forward(self, x: Tensor, packed: Packed) -> Tensor:
+    def forward(self, *inputs: Any) -> Tensor:
         """Returns what the layer does: (T, H) from (T, H)."""
         if not self.training:
-            return super().forward(x, packed)
-        return checkpoint(super().forward, x, packed, use_reentrant=False)  # type: ignore[no-any-return]
+            return super().forward(*inputs)
+        return checkpoint(super().forward, *inputs, use_reentrant=False)  # type: ignore[no-any-return]
 
 
 def recompute(network: Network) -> None:
@@ -29,4 +30,5 @@ def recompute(network: Network) -> None:
     for layer in network.bert.layers:
         # Not a wrapper around it, which would change the names of the weights, nor another `forward` of its own,
         # which would be a cycle that keeps the network in memory.
-        layer.__class__ = RecomputedLayer
+        kind = type(layer)
+        layer.__class__ = type("Recomputed" + kind.__name__, (Recomputes, kind), {})

@@ -20,7 +20,6 @@ from bertcli.engine.feed import Feed
 from bertcli.engine.log import Log, Rows
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.packing import Step
-from bertcli.engine.recompute import recompute
 from bertcli.engine.scores import Scored, evaluated
 from bertcli.engine.settings import Input, Output, Settings
 from bertcli.engine.signals import Signals
@@ -81,6 +80,11 @@ class Run:
         return self.done if self._has_ended else max(self.done, min(self.output.stop_at or self.steps, self.steps))
 
     @property
+    def _is_long(self) -> bool:
+        """Returns whether the run takes steps by the thousand, as pre-training does."""
+        return not self.settings.epochs
+
+    @property
     def is_complete(self) -> bool:
         """Returns whether there is nothing left to do."""
         return self._has_ended or self.done == self.steps
@@ -94,9 +98,7 @@ class Run:
         on, `Diverged` where a loss or a gradient is no finite number: where there are checkpoints, the last step before
         is one then.
         """
-        network.to(self.device.device).train()
-        if self.device.recomputes:
-            recompute(network)
+        self.device.place(network, learns=True, is_long=self._is_long).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
         kind, bias_correction = self.settings.optimizer, self.settings.bias_correction
         optimizer = Optimizer(network, schedule, kind=kind, bias_correction=bias_correction)
@@ -286,6 +288,7 @@ class Run:
             **self.task.notes(),
             "step": self.done,
             "settings": {**asdict(self.settings), "steps": self.steps},
+            "engine": self.device.switches(is_long=self._is_long),
             **({"dev": self.dev_scores} if self.dev else {}),
             **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }

@@ -11,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from bertcli.model.packed import Packed
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # compiled layers call it as it is
 def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
     """Returns softmax(QKᵀ/√width)V over each token's own sequence: (T, heads, width) from three of that shape.
 

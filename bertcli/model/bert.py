@@ -59,11 +59,15 @@ class Layer(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.activation = ACTIVATIONS[config.hidden_act]
 
+    def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns queries, keys and values: (T, heads, width) each."""
+        query, key, value = self.qkv(x).view(len(x), 3, self.heads, -1).unbind(1)
+        return query, key, value
+
     def forward(self, x: Tensor, packed: Packed) -> Tensor:
         """Returns the next layer's input: (T, H) from (T, H)."""
-        query, key, value = self.qkv(x).view(len(x), 3, self.heads, -1).unbind(1)  # each (T, heads, width)
         dropout = self.attention_dropout if self.training else 0.0
-        mixed = attend(query, key, value, packed, dropout).flatten(1)
+        mixed = attend(*self.parts(x), packed, dropout).flatten(1)
         x = self.attention_norm(x + self.dropout(self.attended(mixed)))
         return self.output_norm(x + self.dropout(self.down(self.activation(self.up(x)))))  # type: ignore[no-any-return]
 

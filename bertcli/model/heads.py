@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear, pad
 
 from bertcli.model.bert import ACTIVATIONS, Bert
 from bertcli.model.config import Config
+
+ROUND = 64
 
 
 class MaskedLanguageHead(nn.Module):
@@ -22,7 +25,14 @@ class MaskedLanguageHead(nn.Module):
 
     def forward(self, hidden: Tensor, words: Tensor) -> Tensor:
         """Returns logits (M, V) from hidden vectors (M, H) and the word embeddings (V, H)."""
-        return nn.functional.linear(self.norm(self.activation(self.dense(hidden))), words, self.bias)
+        return linear(self.norm(self.activation(self.dense(hidden))), words, self.bias)
+
+    def loss(self, hidden: Tensor, words: Tensor, ids: Tensor) -> Tensor:
+        """Returns the cross-entropy with the ids (M,) of the hidden tokens, summed over them."""
+        vectors = self.norm(self.activation(self.dense(hidden)))
+        rest = -len(words) % ROUND if hidden.is_cuda else 0  # odd numbers of pieces make slow products there
+        logits = linear(vectors, pad(words, (0, 0, 0, rest)), pad(self.bias, (0, rest), value=-torch.inf))
+        return cross_entropy(logits.float(), ids, reduction="sum")
 
 
 class NextSentenceHead(nn.Linear):

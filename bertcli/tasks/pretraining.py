@@ -189,22 +189,26 @@ class Pretraining(Task):
         mlm: dict[str, nn.Module] = {"mlm": MaskedLanguageHead(config)}
         return {**mlm, "nsp": NextSentenceHead(config)} if self.has_nsp else mlm
 
-    def logits(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Returns scores of every piece at each hidden token (M, V), and of the two classes of each pair (B, 2)."""
+    def hidden(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Returns the vectors of the hidden tokens (M, H), and scores of the two classes of each pair (B, 2)."""
         bert = network.bert
         hidden = bert(batch.packed)
         masked = hidden.index_select(0, batch.targets["positions"])
-        pieces = network.heads["mlm"](masked, bert.embeddings.word.weight).float()
-        if not self.has_nsp:
-            return pieces, None
-        return pieces, network.heads["nsp"](bert.pool(hidden, batch.packed)).float()
+        return masked, network.heads["nsp"](bert.pool(hidden, batch.packed)).float() if self.has_nsp else None
+
+    def logits(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Returns scores of every piece at each hidden token (M, V), and those of `hidden`."""
+        masked, classes = self.hidden(network, batch)
+        return network.heads["mlm"](masked, network.bert.embeddings.word.weight).float(), classes
 
     # -- loss
 
     def losses(self, network: Network, batch: Batch) -> dict[str, Tensor]:
         """Returns the two cross-entropies, summed over hidden tokens and over pairs."""
-        pieces, classes = self.logits(network, batch)
-        losses = {"mlm_loss": functional.cross_entropy(pieces, batch.targets["ids"], reduction="sum")}
+        masked, classes = self.hidden(network, batch)
+        head, words = network.heads["mlm"], network.bert.embeddings.word.weight
+        assert isinstance(head, MaskedLanguageHead)
+        losses = {"mlm_loss": head.loss(masked, words, batch.targets["ids"])}
         if classes is not None:
             random = batch.targets["random"]
             losses["nsp_loss"] = functional.cross_entropy(classes, random, ignore_index=-1, reduction="sum")

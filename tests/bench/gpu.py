@@ -1,25 +1,21 @@
-"""What a GPU makes of the same network: agreement with the CPU, and the speed of the loops on real text.
+"""What a GPU makes of the same network: agreement with the CPU, fine-tuning on SST-2 and the speed of `embed`.
 
-python tests/bench/gpu.py VOCAB TEXT [TRAIN.tsv DEV.tsv MODEL [PEER.py]]: prints the largest difference of bf16 and fp32
-on the GPU from fp32 on the CPU, tokens a second of `bertcli pretrain --preset base` from its own log, with a model
-folder the accuracy and time of SST-2 and the speed of `embed`, and with a peer's loop what that says of itself.
+python tests/bench/gpu.py [TEXT TRAIN.tsv DEV.tsv MODEL]: prints the largest difference of bf16 and fp32 on the GPU from
+fp32 on the CPU, and with a model folder the accuracy and time of SST-2 and the speed of `embed` on TEXT's lines. The
+speed of pre-training is engine.py's.
 """
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import torch
 
 from bertcli.model.bert import Bert, initialize
 from bertcli.model.config import of_size
 from bertcli.model.packed import pack
-
-STEPS, WARM = 150, 50
 
 
 def shell(line: str) -> str:
@@ -49,29 +45,16 @@ def agreement() -> None:
         print(f"head width {width // heads}: fp32 differs by {gap[0]:.1e}, bf16 by {gap[1]:.1e}, of up to {gap[2]:.1f}")
 
 
-def rate(folder: str) -> str:
-    """Returns the tokens a second of a run between its steps WARM and the last, from its log."""
-    rows = [json.loads(line) for line in Path(folder, "log.jsonl").read_text().splitlines()]
-    tokens, seconds = sum(row["tokens"] for row in rows[WARM:]), rows[-1]["seconds"] - rows[WARM - 1]["seconds"]
-    return f"{tokens / seconds / 1000:.1f} k tokens/s"
-
-
-def main(vocab: str, text: str, train: str = "", dev: str = "", model: str = "", peer: str = "") -> None:
+def main(text: str = "", train: str = "", dev: str = "", model: str = "") -> None:
     """Run everything that there are files for."""
     print(torch.cuda.get_device_name(), torch.__version__)
     agreement()
-    shell(f"bertcli read text {text} | bertcli pairs -v {vocab} | bertcli mask -v {vocab} > /tmp/train.jsonl.zst")
-    size = f"--preset base --batch-size 512 --max-tokens 65536 --steps {STEPS} --force"
-    shell(f"bertcli pretrain /tmp/train.jsonl.zst -v {vocab} -o /tmp/base {size} --save-every 0")
-    print("bertcli pretrain, base, 128:", rate("/tmp/base"), flush=True)
     if model:
         shell(f"bertcli read glue-sst-2 {dev} > /tmp/dev.jsonl.zst")
         learn = f"-m {model} -o /tmp/sst2 --force --dev /tmp/dev.jsonl.zst --epochs 2 --lr 5e-5"
         shell(f"bertcli read glue-sst-2 {train} --plain > /tmp/train.jsonl")
         shell(f"head -20000 /tmp/train.jsonl | bertcli finetune classification {learn}")
         shell(f"bertcli embed {text} -m {model} --pool mean --text > /tmp/vectors.jsonl.zst")
-    if peer:  # a plain transformers loop that takes --size, --seq and --compile
-        shell(f"{sys.executable} {peer} --size base --seq 128; {sys.executable} {peer} --size base --seq 128 --compile")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,168 @@
+"""The kernels beside plain torch: on a GPU as they are, else by Triton's interpreter (conftest.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+triton = pytest.importorskip("triton", reason="triton is not installed")
+tl = pytest.importorskip("triton.language")
+
+from bertcli.model.bert import Bert, initialize  # noqa: E402
+from bertcli.model.config import of_size  # noqa: E402
+from bertcli.model.fused import fuse  # noqa: E402
+from bertcli.model.kernels import attention  # noqa: E402
+from bertcli.model.kernels.attention import attend  # noqa: E402
+from bertcli.model.kernels.gelu import gelu  # noqa: E402
+from bertcli.model.kernels.launch import kept, threshold  # noqa: E402
+from bertcli.model.kernels.norm import add_norm  # noqa: E402
+from bertcli.model.packed import pack  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+ATOL = 1e-5 if DEVICE == "cpu" else 2e-2  # a GPU multiplies in TF32
+LENGTHS = [5, 20, 1, 11]
+HEADS, WIDTH = 3, 16
+
+Function = Callable[..., Tensor]
+
+
+def drawn(*shapes: tuple[int, ...]) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(shape, generator=generator).to(DEVICE).requires_grad_() for shape in shapes]
+
+
+def assert_same(ours: Function, plain: Function, inputs: list[Tensor]) -> None:
+    out, expected = ours(*inputs), plain(*inputs)
+    torch.testing.assert_close(out, expected, atol=ATOL, rtol=ATOL)
+    (upstream,) = drawn(tuple(out.shape))
+    gradients, wanted = (torch.autograd.grad(each, inputs, upstream.detach()) for each in (out, expected))
+    for found, right in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(found, right, atol=10 * ATOL, rtol=10 * ATOL)
+
+
+@pytest.mark.parametrize("width", [48, 64])
+def test_add_norm(width: int) -> None:
+    def plain(x: Tensor, product: Tensor, bias: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
+        return 3 * functional.layer_norm(x + product + bias, (width,), weight, shift, 1e-12)
+
+    def ours(*inputs: Tensor) -> Tensor:
+        once, again = add_norm(*inputs, 1e-12, 0.0)
+        return once + 2 * again  # the gradients of both uses are added up
+
+    assert_same(ours, plain, drawn((37, width), (37, width), (width,), (width,), (width,)))
+
+
+def test_gelu() -> None:
+    def plain(product: Tensor, bias: Tensor) -> Tensor:
+        return functional.gelu(product + bias)
+
+    assert_same(gelu, plain, drawn((37, 520), (520,)))
+
+
+def attended(product: Tensor, bias: Tensor, dropout: float = 0.0) -> Tensor:
+    bounds = torch.tensor([0, *torch.tensor(LENGTHS).cumsum(0)], dtype=torch.int32, device=DEVICE)
+    return attend(product + bias.detach(), bias, bounds, HEADS, max(LENGTHS), dropout)
+
+
+# Blocks as large as the longest sequence, then several of them in one.
+@pytest.mark.parametrize("blocks", [{}, {"FORWARD": (16, 16, 4, 1), "BACKWARD_WHOLE": (16, 16, 4, 1)}])
+@pytest.mark.parametrize("other", [16, 32])
+def test_attention(monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]], other: int) -> None:
+    def plain(product: Tensor, bias: Tensor) -> Tensor:
+        parts = (product + bias).view(-1, 3, HEADS, WIDTH)
+        rows = [
+            functional.scaled_dot_product_attention(*sequence.permute(1, 2, 0, 3)).transpose(0, 1).flatten(1)
+            for sequence in parts.split(LENGTHS)
+        ]
+        return torch.cat(rows)
+
+    monkeypatch.setattr(attention, "BACKWARD", (16, other, 4, 1))
+    for name, block in blocks.items():
+        monkeypatch.setattr(attention, name, block)
+    assert_same(attended, plain, drawn((sum(LENGTHS), 3 * HEADS * WIDTH), (3 * HEADS * WIDTH,)))
+
+
+@pytest.mark.parametrize("blocks", [{}, {"FORWARD": (16, 16, 4, 1), "BACKWARD_WHOLE": (16, 16, 4, 1)}])
+def test_dropout_is_the_same_in_both_passes(
+    monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]]
+) -> None:
+    """A gradient is right only if the backward pass leaves out what the forward pass did."""
+    for name, block in blocks.items():
+        monkeypatch.setattr(attention, name, block)
+    shapes = {
+        "attend": [(sum(LENGTHS), 3 * HEADS * WIDTH), (3 * HEADS * WIDTH,)],
+        "add_norm": [(8, 32), (8, 32), (32,), (32,), (32,)],
+    }
+    functions: dict[str, Function] = {
+        "attend": lambda *inputs: attended(*inputs, 0.3),
+        "add_norm": lambda *inputs: add_norm(*inputs, 1e-12, 0.3)[0],
+    }
+    for name, function in functions.items():
+        inputs = drawn(*shapes[name])
+
+        def at(*inputs: Tensor, function: Function = function) -> Tensor:
+            torch.manual_seed(5)
+            return function(*inputs)
+
+        out = at(*inputs)
+        (upstream,) = drawn(tuple(out.shape))
+        gradients = torch.autograd.grad(out, inputs, upstream.detach())
+        for place, gradient in enumerate(gradients):
+            (direction,) = drawn(tuple(gradient.shape))
+            step = 1e-2 * direction.detach()
+            there, back = (
+                (at(*(x + sign * step if n == place else x for n, x in enumerate(inputs))) * upstream).sum()
+                for sign in (1, -1)
+            )
+            torch.testing.assert_close((there - back) / 2e-2, (gradient * direction).sum(), rtol=1e-2, atol=5e-2)
+        torch.manual_seed(6)
+        assert not torch.allclose(function(*inputs), out)
+
+
+@triton.jit
+def masks(out, seed, SIDE: tl.constexpr, THRESHOLD: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+    row, column = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
+    tl.store(out + row * SIDE + column, kept(tl.load(seed), row, column, THRESHOLD))
+
+
+def test_dropout_leaves_out_its_share_without_a_pattern() -> None:
+    drops = []
+    for seed in (1, 2):
+        out = torch.empty(512, 512, device=DEVICE)
+        masks[1,](out, torch.tensor(seed, dtype=torch.int32, device=DEVICE), 512, threshold(0.1))
+        assert out.unique().tolist() == pytest.approx([0.0, 1 / 0.9])
+        drops.append((out == 0).float() - 0.1)
+    first, second = drops
+    assert abs(first.mean()) < 0.003  # five standard errors
+    for other in (second, first.roll(1, 0), first.roll(1, 1), first.roll(64, 1), first.T):
+        assert abs((first * other).mean() / 0.09) < 0.01
+    for axis in (0, 1):
+        assert first.mean(axis).std() == pytest.approx((0.09 / 512) ** 0.5, rel=0.15)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new"])
+@pytest.mark.parametrize("heads", [4, 2])  # of a width that the attention kernel has, and of one that it has not
+def test_a_network_of_kernels_is_the_plain_network(activation: str, heads: int) -> None:
+    torch.manual_seed(0)
+    network = Bert(of_size(2, 48 if heads == 2 else 64, heads, vocab_size=100, hidden_act=activation).with_dropout(0.0))
+    initialize(network, 0.1)
+    packed = pack([torch.randint(0, 100, (n,)).tolist() for n in LENGTHS], [n // 2 or None for n in LENGTHS])
+    network, packed = network.to(DEVICE), packed.to(torch.device(DEVICE))
+    plain, wanted = gradients_of(network, packed)
+    fuse(network)
+    fused, found = gradients_of(network, packed)
+    torch.testing.assert_close(fused, plain, atol=ATOL, rtol=ATOL)
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name], atol=20 * ATOL, rtol=20 * ATOL)
+
+
+def gradients_of(network: Bert, packed) -> tuple[Tensor, dict[str, Tensor]]:  # type: ignore[no-untyped-def]
+    network.zero_grad()
+    hidden = network(packed)
+    (hidden * torch.linspace(-1, 1, hidden.shape[1], device=hidden.device)).sum().backward()
+    return hidden, {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
