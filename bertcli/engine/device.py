@@ -45,6 +45,8 @@ class Device:
         `is_long` says that it will take many steps of many shapes.
         """
         network.to(self.device)
+        if self.device.type == "cuda":
+            torch.set_num_threads(1)  # what little is left to the host takes less time than waking all its cores
         if self.kernels:
             from bertcli.model.fused import fuse
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,7 +17,7 @@ from bertcli.errors import Diverged, IOFailed
 from bertcli.records import Record
 from bertcli.stream import dumps, loads
 
-DRAIN_SECONDS = 0.5  # reading a loss waits for the device: seldom enough to cost nothing
+DRAIN_SECONDS = 0.5  # between writes
 
 
 class Rows:
@@ -47,42 +48,83 @@ class Rows:
             self._file.close()
 
 
+class _Arriving:
+    """Numbers on their way from a device to the host, which goes on meanwhile."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        """Send them."""
+        self._numbers = numbers.to("cpu", non_blocking=True)
+        self._sent = torch.cuda.Event(enable_timing=True) if numbers.is_cuda else None
+        if self._sent:
+            self._sent.record()
+
+    @property
+    def is_here(self) -> bool:
+        """Returns whether they need not be waited for."""
+        return self._sent is None or self._sent.query()
+
+    def read(self) -> list[float]:
+        """Returns the numbers; waits for them."""
+        if self._sent:
+            self._sent.synchronize()
+        numbers: list[float] = self._numbers.tolist()
+        return numbers
+
+    def after(self, first: _Arriving) -> float:
+        """Returns the seconds by which the device sent these, which are here, later than the first ones."""
+        return first._sent.elapsed_time(self._sent) / 1000 if first._sent and self._sent else 0.0
+
+
 class Log:
     """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
 
     def __init__(self, path: Path | None, done: int = 0) -> None:
         """Take what `Rows` takes; without a file nothing is checked, which is for who writes it."""
         self._file, self._is_checked = Rows(path, done), path is not None
-        self._rows: list[tuple[Record, list[str], Tensor]] = []
+        self._rows: deque[tuple[Record, list[str], _Arriving]] = deque()
         self._begun = self._drained = time.monotonic()
+        self._first: tuple[float, _Arriving] | None = None
 
     def add(self, step: int, losses: dict[str, Tensor], lr: float, tokens: int, norm: Tensor) -> None:
         """Keep one step's figures, its losses and the gradient's norm still on the device."""
         total = torch.stack(list(losses.values())).sum()
-        row = {"step": step, "lr": lr, "tokens": tokens, "seconds": self._seconds()}
-        self._rows.append((row, ["loss", *losses], torch.stack([total, *losses.values(), norm])))
+        numbers = _Arriving(torch.stack([total, *losses.values(), norm]))
+        row = {"step": step, "lr": lr, "tokens": tokens, "seconds": time.monotonic() - self._begun}
+        if self._first is None:
+            numbers.read()  # so that its time is the device's too
+            self._first = time.monotonic() - self._begun, numbers
+        self._rows.append((row, ["loss", *losses], numbers))
 
     def drain(self, *, now: bool = False) -> Iterator[Record]:
-        """Yields the rows not yet written, having written them; none where it is too soon.
+        """Yields the rows not yet written, having written them; only those that are here, unless it must be `now`.
 
         Raises `Diverged` after the last row before the first loss, or norm, that is not a finite number.
         """
-        if not self._rows or not (now or time.monotonic() - self._drained > DRAIN_SECONDS):
+        if not now and time.monotonic() - self._drained < DRAIN_SECONDS:
             return
-        rows, self._rows, self._drained = self._rows, [], time.monotonic()
-        figures = torch.stack([numbers for _, _, numbers in rows]).tolist()
-        rows[-1][0]["seconds"] = self._seconds()  # the host is ahead of the device until then
-        count = next((at for at, numbers in enumerate(figures) if not all(map(math.isfinite, numbers))), len(rows))
-        good = [_ordered(row, names, figures[at]) for at, (row, names, _) in enumerate(rows[:count])]
-        self._file.write(good)
-        yield from good
-        if count < len(rows) and self._is_checked:
-            step, (loss, *_, norm) = rows[count][0]["step"], figures[count]
+        self._drained = time.monotonic()
+        rows: list[Record] = []
+        bad = None
+        while self._rows and not bad and (now or self._rows[0][2].is_here):
+            row, names, arriving = self._rows.popleft()
+            figures = arriving.read()
+            if all(map(math.isfinite, figures)):
+                rows.append(_ordered(row | {"seconds": self._seconds(row, arriving)}, names, figures))
+            else:
+                bad = row["step"], figures
+        if rows:
+            self._file.write(rows)
+        yield from rows
+        if bad and self._is_checked:
+            step, (loss, *_, norm) = bad
             what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
             raise Diverged(f"{what} at step {step}; try a lower --lr", step)
 
-    def _seconds(self) -> float:
-        return round(time.monotonic() - self._begun, 3)
+    def _seconds(self, row: Record, arriving: _Arriving) -> float:
+        """Returns when a step was done: by the device's clock, of which the host is ahead, where it has one."""
+        assert self._first
+        begun, first = self._first
+        return round(begun + after if (after := arriving.after(first)) else float(row["seconds"]), 3)
 
     def close(self) -> None:
         """Close the file; rows that were not drained are lost."""

@@ -58,6 +58,7 @@ class Optimizer:
         others = [p for p in self._parameters if p.dim() == 1]
         groups = [{"params": decayed, "weight_decay": WEIGHT_DECAY}, {"params": others, "weight_decay": 0.0}]
         self.adam = OPTIMIZERS[kind](groups, lr=schedule.peak, betas=BETAS, eps=EPSILON, fused=True)
+        self.keeps_gradients = False  # in their place, where recorded passes or all ranks add them up
         self.norm = torch.zeros((), device=self._parameters[0].device)
         self._is_spoiled = torch.zeros_like(self.norm)  # 1 from the first step on that was not taken
 
@@ -76,7 +77,7 @@ class Optimizer:
         for group, decay in zip(self.adam.param_groups, (WEIGHT_DECAY, 0.0), strict=True):
             group.update({"lr": rate} if self.bias_correction else _uncorrected(rate, decay, number), rate=rate)
         self.adam.step()
-        self.adam.zero_grad(set_to_none=False)  # gradients stay in their place, where recorded passes add to them
+        self.adam.zero_grad(set_to_none=not self.keeps_gradients)
         return rate
 
 

@@ -141,10 +141,8 @@ class Run:
         if self.done == self.last:
             return
         for step in self._batches(trainer, signals):
-            if (
-                self.done == 0 and self.output.is_first and self.ranks.is_first
-            ):  # the first examples are there: now an old model may go
-                folder.clear(self.output.path)
+            if self.done == 0 and self.output.is_first and self.ranks.is_first:
+                folder.clear(self.output.path)  # the first examples are there: now an old model may go
                 checkpoint.begin(self.output.path)
             self.done += 1
             log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)

@@ -33,6 +33,7 @@ class Trainer:
         self._stream = torch.cuda.Stream(device.device) if is_recorded else None  # type: ignore[no-untyped-call]
         self._graphs = Graphs() if is_recorded else None
         self._gradients = None if device.ranks.size == 1 else Gradients(network)
+        optimizer.keeps_gradients = bool(self._graphs or self._gradients)
 
     @property
     def prepare(self) -> Callable[[list[tuple[int, Example]]], Step]:

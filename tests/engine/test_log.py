@@ -81,10 +81,20 @@ def test_a_loss_or_norm_that_is_no_number_ends_the_run_after_the_rows_before(
     assert [row["step"] for row in rows(tmp_path / "log.jsonl")] == [1, 2]  # NaN would be null there
 
 
-def test_the_last_row_has_the_time_at_which_the_device_was_done(tmp_path: Path) -> None:
-    """The host is ahead of it, with every row between two looks at it."""
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_row_has_the_time_at_which_the_device_was_done(tmp_path: Path, device: str) -> None:
+    """The host may be ahead of it by then, and does not wait."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
     log = Log(tmp_path / "log.jsonl")
-    add(log, 1, 2)
-    time.sleep(0.05)
-    first, last = (row["seconds"] for row in log.drain(now=True))
-    assert first < 0.05 <= last
+    for step in (1, 2):
+        log.add(step, {"loss": torch.ones((), device=device)}, 0.1, 7, torch.ones((), device=device))
+        if device == "cuda":
+            torch.cuda._sleep(1_000_000_000)  # cycles: half a second or so
+        else:
+            time.sleep(0.05)
+    early = list(log.drain())
+    first, second = (row["seconds"] for row in [*early, *log.drain(now=True)])
+    assert first < second
+    assert second - first > (0.2 if device == "cuda" else 0.04)
+    assert not early  # it is too soon to write

@@ -27,7 +27,7 @@ def _place(rows, part, head, HEADS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _forward(
+def _attend_forward(
     product, bounds, seed, out, sizes, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
@@ -62,7 +62,7 @@ def _forward(
 
 
 @triton.jit
-def _backward(
+def _attend_backward(
     d_out, product, bounds, seed, out, sizes, d_product, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
@@ -111,7 +111,7 @@ def _backward(
 
 
 @triton.jit
-def _backward_queries(
+def _attend_backward_queries(
     d_out, product, bounds, seed, out, sizes, d_product, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
@@ -162,7 +162,7 @@ class _Attend(Function):
         ctx.shape = {"HEADS": heads, "WIDTH": width, "SPAN": span, "THRESHOLD": threshold(dropout)}
         own, other, warps, stages = FORWARD
         own, other, blocks = min(span, own), min(span, other), triton.cdiv(span, own)
-        _forward[ctx.sequences * heads * blocks,](
+        _attend_forward[ctx.sequences * heads * blocks,](
             product, bounds, seed, out, sizes, width**-0.5,
             **ctx.shape, BLOCKS=blocks, QUERIES=own, KEYS=other, num_warps=warps, num_stages=stages,
         )  # fmt: skip
@@ -179,9 +179,9 @@ class _Attend(Function):
         given = (d_out.contiguous(), product, bounds, seed, out, sizes, d_product, sums, ctx.shape["WIDTH"] ** -0.5)
         shape = {**ctx.shape, "BLOCKS": blocks, "num_warps": warps, "num_stages": stages}
         programs = ctx.sequences * ctx.heads * blocks
-        _backward[programs,](*given, **shape, QUERIES=other, KEYS=own)
+        _attend_backward[programs,](*given, **shape, QUERIES=other, KEYS=own)
         if blocks > 1:
-            _backward_queries[programs,](*given, **shape, QUERIES=own, KEYS=other)
+            _attend_backward_queries[programs,](*given, **shape, QUERIES=own, KEYS=other)
         return d_product, sums.sum(0), None, None, None, None
 
 

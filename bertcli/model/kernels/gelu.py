@@ -26,7 +26,7 @@ def _normal_distribution(x):
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _forward(product, bias, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr):
+def _gelu_forward(product, bias, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr):
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < rows) & (column < WIDTH)
@@ -37,7 +37,7 @@ def _forward(product, bias, out, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexp
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _backward(
+def _gelu_backward(
     d_out, product, bias, d_product, sums, rows, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr
 ):
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -62,7 +62,7 @@ class _Gelu(Function):
         ctx.save_for_backward(product, bias)
         rows, width = product.shape
         out = torch.empty_like(product)
-        _forward[triton.cdiv(rows, ROWS), triton.cdiv(width, COLUMNS)](
+        _gelu_forward[triton.cdiv(rows, ROWS), triton.cdiv(width, COLUMNS)](
             product, bias, out, rows, WIDTH=width, COLUMNS=COLUMNS, ROWS=ROWS, num_warps=4
         )
         return out
@@ -75,7 +75,7 @@ class _Gelu(Function):
         programs = max(1, programs_for(product, rows) // columns)
         d_product = torch.empty_like(product)
         sums = product.new_empty((programs, width), dtype=torch.float32)
-        _backward[programs, columns](
+        _gelu_backward[programs, columns](
             d_out.contiguous(),
             product,
             bias,

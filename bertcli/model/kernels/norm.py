@@ -16,7 +16,7 @@ TILE = 4096  # numbers that a program normalises; fastest on an H100
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _forward(
+def _add_norm_forward(
     x, product, bias, weight, shift, seed, out, means, rates, rows, eps,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
@@ -39,7 +39,7 @@ def _forward(
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _backward(
+def _add_norm_backward(
     d_out, d_again, x, product, bias, weight, seed, means, rates, d_x, d_product, sums, rows,
     WIDTH: tl.constexpr, BLOCK: tl.constexpr, THRESHOLD: tl.constexpr, AGAIN: tl.constexpr,
 ):  # fmt: skip
@@ -90,7 +90,7 @@ class _AddNorm(Function):
         ctx.set_materialize_grads(False)
         block = triton.next_power_of_2(width)
         each = max(1, TILE // block)  # rows a program
-        _forward[triton.cdiv(rows, each),](
+        _add_norm_forward[triton.cdiv(rows, each),](
             x, product, bias, weight, shift, seed, out, means, rates, rows, eps,
             WIDTH=width, BLOCK=block, ROWS=each, THRESHOLD=ctx.threshold, num_warps=4,
         )  # fmt: skip
@@ -105,7 +105,7 @@ class _AddNorm(Function):
         d_x = torch.empty_like(x)
         d_product = torch.empty_like(product) if ctx.threshold else d_x
         sums = product.new_empty((3, programs, width), dtype=torch.float32)
-        _backward[programs,](
+        _add_norm_backward[programs,](
             given[0], given[-1], x, product, bias, weight, seed, means, rates, d_x, d_product, sums, rows,
             WIDTH=width, BLOCK=block, THRESHOLD=ctx.threshold, AGAIN=len(given) == 2, num_warps=max(1, block // 1024),
         )  # fmt: skip
