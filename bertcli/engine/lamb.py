@@ -20,7 +20,8 @@ class Lamb(torch.optim.AdamW):
         group = self.param_groups[0]
         matrices = [parameter for parameter in group["params"] if parameter.grad is not None]
         if not matrices:
-            return super().step()
+            super().step()
+            return
         old = torch._foreach_mul(matrices, 1.0)  # a copy, in one kernel
         torch._foreach_zero_(matrices)
         super().step()

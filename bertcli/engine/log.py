@@ -54,14 +54,14 @@ class _Arriving:
     def __init__(self, numbers: Tensor) -> None:
         """Send them."""
         self._numbers = numbers.to("cpu", non_blocking=True)
-        self._sent = torch.cuda.Event(enable_timing=True) if numbers.is_cuda else None
+        self._sent = torch.cuda.Event(enable_timing=True) if numbers.is_cuda else None  # type: ignore[no-untyped-call]
         if self._sent:
             self._sent.record()
 
     @property
     def is_here(self) -> bool:
         """Returns whether they need not be waited for."""
-        return self._sent is None or self._sent.query()
+        return self._sent is None or bool(self._sent.query())  # type: ignore[no-untyped-call]
 
     def read(self) -> list[float]:
         """Returns the numbers; waits for them."""
