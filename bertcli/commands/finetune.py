@@ -151,7 +151,7 @@ def command(
 
     A head that the model already has is kept where task and labels agree; a fresh one is named on stderr. The folder
     opens in transformers as BertForSequenceClassification, BertForTokenClassification, BertForQuestionAnswering or
-    BertForMultipleChoice.
+    BertForMultipleChoice. torchrun -m bertcli finetune … trains on several GPUs, which share the examples of each step.
     """
     from bertcli.engine.sweep import Sweep, planned
     from bertcli.tasks import new

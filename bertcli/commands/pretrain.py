@@ -117,6 +117,8 @@ def command(
     losses, scores.jsonl, a line for each time that --dev was scored, and while the run goes on checkpoint/. SIGINT,
     SIGTERM and SIGUSR1 save a checkpoint first. A loss that is no finite number ends the run, with a checkpoint of the
     step before.
+
+    torchrun -m bertcli pretrain … trains on several GPUs, or machines, which share the examples of each step.
     """
     from bertcli.engine.run import Run
     from bertcli.engine.spool import learning

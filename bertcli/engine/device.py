@@ -89,7 +89,7 @@ def choose(
     """
     try:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-        if chosen.type == "cuda":
+        if chosen.type == "cuda" and torch.cuda.is_available():
             number = chosen.index if chosen.index is not None else int(os.environ.get("LOCAL_RANK", "0"))
             chosen = torch.device("cuda", number)
             torch.cuda.set_device(chosen)

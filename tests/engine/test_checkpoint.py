@@ -102,8 +102,8 @@ def test_checkpoints_on_the_way_keep_the_newest_alone(tmp_path: Path) -> None:
     one.stream(chunk(task.encode(record)) for record in PAIRS)
     original = checkpoint.save
 
-    def watched(*args: Any) -> None:
-        original(*args)
+    def watched(*args: Any, **more: Any) -> None:
+        original(*args, **more)
         seen.append([home.name for home in checkpoint.complete(path)])
 
     checkpoint.save = watched  # to look at the folder, which is done with at the end
