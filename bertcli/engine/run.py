@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -140,12 +141,17 @@ class Run:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
         if self.done == self.last:
             return
+        is_compiling = self.device.is_compiled(is_long=self._is_long)
         for step in self._batches(trainer, signals):
             if self.done == 0 and self.output.is_first and self.ranks.is_first:
                 folder.clear(self.output.path)  # the first examples are there: now an old model may go
                 checkpoint.begin(self.output.path)
             self.done += 1
+            begun = time.monotonic()
             log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)
+            if is_compiling:
+                self.say(f"step {self.done}: compiled, and taken, in {time.monotonic() - begun:.1f} s")
+            is_compiling = False
             is_last = self.done == self.last
             is_saved = is_last or (self.output.save_every and self.done % self.output.save_every == 0)
             is_kept, is_scored = self.done in self.output.save_at, is_last or self._is_scored(bool(is_saved))
