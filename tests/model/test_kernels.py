@@ -169,3 +169,29 @@ def gradients_of(network: Bert, packed) -> tuple[Tensor, dict[str, Tensor]]:  # 
     hidden = network(packed)
     (hidden * torch.linspace(-1, 1, hidden.shape[1], device=hidden.device)).sum().backward()
     return hidden, {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="Triton's interpreter does not multiply in bf16")
+@pytest.mark.parametrize("longest", [40, 128, 500])
+def test_in_half_precision_kernels_are_as_near_to_the_truth_as_plain_layers(longest: int) -> None:
+    torch.manual_seed(0)
+    network = Bert(of_size(2, 256, 4, vocab_size=100).with_dropout(0.0))
+    initialize(network, 0.05)
+    lengths = [longest, 1, longest // 2, longest]
+    packed = pack([torch.randint(0, 100, (n,)).tolist() for n in lengths], [n // 2 or None for n in lengths])
+    network, packed = network.cuda(), packed.to(torch.device("cuda"))
+    truth, wanted = gradients_of(network, packed)
+    with torch.autocast("cuda", torch.bfloat16):
+        plain, theirs = gradients_of(network, packed)
+        fuse(network)
+        fused, ours = gradients_of(network, packed)
+    assert distance(fused, truth) < 2 * distance(plain, truth)
+    for name, gradient in wanted.items():
+        if gradient.norm() > 1e-2:
+            assert distance(ours[name], gradient) < 0.01 + 2 * distance(theirs[name], gradient), name
+    with torch.inference_mode():
+        assert distance(network.to(torch.bfloat16)(packed), truth) < 3 * distance(plain, truth)
+
+
+def distance(found: Tensor, right: Tensor) -> float:
+    return float((found.float() - right.float()).norm() / right.float().norm())
