@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
@@ -23,6 +24,7 @@ R = TypeVar("R")
 ALONE = 4  # items that are done here: a short stream needs no process more, and those of a long one inherit a memory
 AHEAD = 3  # items that a process holds at most: one to go on with, one in work, one whose result is on its way
 OPEN = 8  # results for each process that may wait for an earlier one
+SWITCH = 1e-4  # seconds after which the work makes way for bytes that come or go: somebody waits for them
 END = object()  # of what goes through a queue
 
 
@@ -156,6 +158,7 @@ def _opened(made: tuple[R | None, Exception | None]) -> R:
 def _serve(function: Callable[[Any], Any], pipe: Connection, inherited: list[Connection]) -> None:
     """Answer items until the other end of the pipe is closed, by whatever end its process comes to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt goes to all processes; the first one decides
+    sys.setswitchinterval(SWITCH)
     for other in inherited:
         other.close()
     # Items are taken in and results handed out while one is worked on, so that nobody waits for room in a pipe.

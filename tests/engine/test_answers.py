@@ -13,6 +13,7 @@ from typing import Any
 import models
 import numpy as np
 import pytest
+import torch
 import toys
 import warm
 from program import Result
@@ -261,6 +262,25 @@ def test_a_reader_that_has_gone_ends_it_quietly(running: Callable[..., Any], hom
     os.close(feed)
     assert process.wait() == -signal.SIGPIPE
     assert (home / "errors").read_text() == ""
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_gpu_answers_as_the_cpu_does(ran: Callable[..., Result], precision: str) -> None:
+    line = ["predict", "classification.jsonl", "-m", "classification-0", "-m", "classification-1", "--plain"]
+    cpu = ran(*line, "--device", "cpu")
+    gpu = ran(*line, "--device", "cuda", "--precision", precision, "--max-tokens", 64)
+    assert (gpu.status, len(gpu.records)) == (0, len(cpu.records)), gpu.err
+    for a, b in zip(cpu.records, gpu.records, strict=True):
+        np.testing.assert_allclose(numbers(a), numbers(b), atol=1e-5 if precision == "fp32" else 5e-2)
+
+
+def test_weights_in_half_precision_answer_alike(ran: Callable[..., Result]) -> None:
+    line = ["predict", "classification.jsonl", "-m", "classification-0", "--plain", "--device", "cpu"]
+    whole, half = ran(*line), ran(*line, "--precision", "bf16")
+    for a, b in zip(whole.records, half.records, strict=True):
+        np.testing.assert_allclose(numbers(a["details"]), numbers(b["details"]), atol=5e-2)
+    assert whole.out != half.out
 
 
 def test_workers_are_shared_out_so_that_each_does_something() -> None:
