@@ -26,6 +26,7 @@ R = TypeVar("R")
 ALONE = 4  # items that are done here: a short stream needs no process more, and those of a long one inherit a memory
 AHEAD = 3  # items that a process holds at most: one to go on with, one in work, one whose result is on its way
 OPEN = 8  # results for each process that may wait for an earlier one
+SWITCH = 1e-4  # seconds after which the work makes way for bytes that come or go: somebody waits for them
 END = object()  # of what goes through a queue
 
 # This process's ends of pipes. Whoever starts later lets go of them: a pipe that somebody else holds open never ends.
@@ -148,6 +149,7 @@ def _opened(made: tuple[R | None, Exception | None]) -> R:
 
 def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
     """Answer items until the other end of the pipe is closed, by whatever end its process comes to."""
+    sys.setswitchinterval(SWITCH)
     # Items are taken in and results handed out while one is worked on, so that nobody waits for room in a pipe.
     items: Queue[Any] = Queue()
     results: Queue[bytes] = Queue()

@@ -19,7 +19,7 @@ from program import Result, environment
 
 from bertcli.errors import BadData, BertcliError
 from bertcli.lines import Batch, Source
-from bertcli.parallel import ALONE, OPEN, ordered
+from bertcli.parallel import ALONE, OPEN, ordered, paced
 from bertcli.records import Anything, Document
 from bertcli.stages import Stage
 from bertcli.stream import Reader, Record, joined, loads
@@ -65,6 +65,12 @@ def test_a_pause_hands_on_all_results_first() -> None:
     for result in ordered(lambda item: item, items(), 2):
         seen.append(result)
     assert seen == list(range(MANY))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_pause_is_told_to_who_comes_next(workers: int) -> None:
+    items = [number if number % 4 else None for number in range(MANY)]
+    assert list(paced(lambda item: item, items, workers)) == items
 
 
 def test_an_error_comes_in_its_place() -> None:

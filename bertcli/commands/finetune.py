@@ -219,10 +219,10 @@ def read(streams: Streams, task: Task, spool: Spool) -> None:
 
 def new_network(streams: Streams, start: ModelFolder, task: Task, settings: Settings) -> Network:
     """Returns the start folder's network under a head for the task's labels, its own where they agree."""
-    from bertcli.tasks.task import build
+    from bertcli.tasks.task import headed
 
     config = replace(start.config, labels=task.labels, problem_type=task.problem_type)
-    network = build(task, config.with_dropout(settings.dropout), settings.seed)
+    network = headed(task, config.with_dropout(settings.dropout), settings.seed)
     old = start.config.labels
     has_names = task.name in ("classification", "tagging")  # of the others' heads the outputs have none
     is_alike = sorted(old) == sorted(task.labels) if has_names else task.name != "regression" or len(old) == 1

@@ -147,7 +147,7 @@ def new_network(
     num_heads: int | None,
 ) -> Network:
     """Returns a network of the size asked for, or one of the size and with the weights of the folder to start from."""
-    from bertcli.tasks.task import build
+    from bertcli.tasks.task import build, headed
     from bertcli.weights.safetensors import open_folder
 
     source = click.get_current_context().get_parameter_source
@@ -166,6 +166,6 @@ def new_network(
         raise UsageError(f"--start {start}: its vocabulary is not the one given by -v")
     model.length(task.max_length)
     config = replace(model.config, labels=(), problem_type=None).with_dropout(settings.dropout)
-    network = build(task, config, settings.seed)
+    network = headed(task, config, settings.seed)
     training.start_from(streams, network, start, keep_head=True)
     return network

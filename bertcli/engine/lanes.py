@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LANES = 2  # passes under way on a GPU: one computes while the other's numbers go there or come back
+
+SWITCH = 1e-4  # seconds after which this thread makes way for one that has a kernel to start: there are hundreds a pass
 
 Start = Callable[..., "Future[Any]"]  # calls the function that is its first argument with the others
 
@@ -28,10 +31,13 @@ def lanes(device: torch.device) -> Iterator[Start]:
         return
     torch.cuda.synchronize(device)  # weights are on their way in the stream of this thread
     executor = ThreadPoolExecutor(LANES, initializer=_own_stream, initargs=(device,))
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
     try:
         yield executor.submit
     finally:
         executor.shutdown(cancel_futures=True)
+        sys.setswitchinterval(usual)
 
 
 def _at_once(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:

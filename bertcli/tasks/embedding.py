@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -123,12 +124,13 @@ class Embedding(Task):
         return examples
 
     def collate(self, examples: Sequence[Example]) -> Batch:
-        """Returns a batch whose target `rows` are places among all tokens, with the number of them in each example."""
+        """Returns a batch whose target `rows` are places among all tokens (R,); `owner` is each one's example (R,)."""
         batch = packed(examples)
-        starts = batch.boundaries.tolist()
-        rows = [example["rows"] + start for example, start in zip(examples, starts, strict=False)]
-        sizes = torch.tensor([len(row) for row in rows])
-        return Batch(batch, {"rows": torch.from_numpy(np.concatenate(rows)).long(), "sizes": sizes}, {})
+        sizes = [len(example["rows"]) for example in examples]
+        starts = np.repeat(batch.boundaries.numpy()[:-1].astype(np.int64), sizes)
+        rows = torch.from_numpy(np.concatenate([example["rows"] for example in examples]) + starts)
+        owner = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+        return Batch(batch, {"rows": rows, "owner": owner}, {})
 
     # -- head
 
@@ -149,12 +151,14 @@ class Embedding(Task):
         states = network.bert.hidden_states(batch.packed)
         rows = [states[index].index_select(0, batch.targets["rows"]).float() for index in self.layers.indices]
         vectors = torch.stack(rows) if self.layers.apart else torch.cat(rows, -1)
-        sizes = batch.targets["sizes"]
+        count, owner = len(batch.packed.lengths), batch.targets["owner"]
         if self.pool == "mean":  # a window's sum: the mean is over all the windows of a text
-            owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
-            sums = vectors.new_zeros((*vectors.shape[:-2], len(sizes), vectors.shape[-1]))
-            return np.split(sums.index_add(-2, owner, vectors).cpu().numpy(), len(sizes), axis=-2)
-        return np.split(vectors.cpu().numpy(), sizes.cumsum(0)[:-1].tolist(), axis=-2)
+            sums = vectors.new_zeros((*vectors.shape[:-2], count, vectors.shape[-1]))
+            vectors, bounds = sums.index_add(-2, owner, vectors), list(range(count + 1))
+        else:
+            bounds = torch.searchsorted(owner, torch.arange(count + 1, device=owner.device)).tolist()
+        whole = vectors.cpu().numpy()
+        return [whole[..., begin:end, :] for begin, end in pairwise(bounds)]
 
     def decode(self, record: Record, examples: list[Example], answer: list[NDArray[np.float32]]) -> Record:
         """Returns the record with its vectors, and its tokens where the rows are pieces."""

@@ -46,7 +46,7 @@ answer = transformers.pipeline(
     "text-classification", model=model, device=device, dtype=torch.bfloat16, top_k=None, batch_size=int(size)
 )
 texts = [json.loads(line)["text"] for line in open(file)]
-answer(texts[:size and int(size)], truncation=True, max_length=512)
+answer(texts[: int(size)], truncation=True, max_length=512)
 begun = time.perf_counter()
 made = [json.dumps(each) for each in answer(iter(texts), truncation=True, max_length=512)]
 print(len(made) / (time.perf_counter() - begun))
@@ -68,7 +68,7 @@ print(len(made) / (time.perf_counter() - begun))
 def vocabulary(size: int = 30_000) -> WordPiece:
     """Returns a tokenizer of letters and made-up words, each of them a piece."""
     rng = random.Random(0)
-    words = {"".join(rng.choices(LETTERS, k=rng.randint(2, 9))) for _ in range(size)}
+    words = {"".join(rng.choices(LETTERS, k=rng.randint(3, 9))) for _ in range(size)}
     pieces = [*SPECIAL, *LETTERS, *(f"##{letter}" for letter in LETTERS), *sorted(words - set(LETTERS))]
     return WordPiece(pieces, Casing(lowercase=True, strip_accents=True))
 

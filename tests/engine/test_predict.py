@@ -71,6 +71,8 @@ def test_windows_are_shorter_where_the_producer_is_slow() -> None:
     assert lengths == [2, 4, 8, 16, 32, 64, 128, 128, 18]
     waits = iter([False, True, True])
     assert list(gathered("abcdefg", 256, lambda: next(waits, False))) == [["a", "b"], ["c"], [*"defg"]]
+    paused = ["a", None, *"bcdefg", None, None, "h"]
+    assert list(gathered(paused, 256, lambda: False)) == [["a"], [], [*"bcdefg"], [], [], ["h"]]
     assert [len(window) for window in gathered([5, 1, 1, 1], 128, lambda: False, lambda item: item)] == [1, 3]
 
 

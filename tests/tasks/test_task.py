@@ -24,7 +24,7 @@ from bertcli.tasks.classification import Classification
 from bertcli.tasks.regression import Regression
 from bertcli.tasks.span import Span
 from bertcli.tasks.tagging import Tagging
-from bertcli.tasks.task import Example, Task, array, build, readings, sequence
+from bertcli.tasks.task import Example, Task, array, build, headed, readings, sequence
 
 WORDPIECE = models.wordpiece()
 LETTERS = [number for number, piece in enumerate(models.PIECES) if piece in models.LETTERS]
@@ -232,3 +232,24 @@ def test_batches_are_put_together_on_one_core() -> None:
     finally:
         torch.set_num_threads(1)
     assert len(list(THREADS.iterdir())) <= before
+
+
+# -- networks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_pooler", [True, False])
+def test_what_a_folder_fills_is_not_drawn_and_a_head_is_its_seed(has_pooler: bool) -> None:
+    kind = Classification if has_pooler else Tagging
+    task = kind(WORDPIECE, 64, ("a", "b"))
+    config = models.config(labels=("a", "b"), width=64)
+    first, again, other = (headed(task, config, seed) for seed in (3, 3, 4))
+    own = {name for name, tensor in first.state_dict().items() if not tensor.is_meta}
+    pooler = {"bert.pooler.weight", "bert.pooler.bias"} if has_pooler else set()
+    assert own == {"heads.classifier.output.weight", "heads.classifier.output.bias", *pooler}
+    for name, tensor in first.state_dict().items():
+        assert tensor.shape == build(task, config).state_dict()[name].shape
+        if name in own:
+            assert torch.equal(tensor, again.state_dict()[name])
+            assert torch.equal(tensor, other.state_dict()[name]) == name.endswith("bias")
+    weight = first.state_dict()["heads.classifier.output.weight"]
+    assert 0 < weight.abs().max() <= 2 * config.initializer_range
