@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -155,7 +156,7 @@ def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
     results: Queue[bytes] = Queue()
     Thread(target=_take_in, args=(pipe, items), daemon=True).start()
     Thread(target=_hand_out, args=(pipe, results), daemon=True).start()
-    for item in iter(items.get, END):
+    while (item := items.get()) is not END:
         results.put(pickle.dumps(_attempt(function, item)))
 
 
@@ -314,6 +315,7 @@ class _Fork:
 def _become(work: Callable[..., None], pipe: Connection, arguments: tuple[Any, ...], mask: set[Any]) -> None:
     """Do the work of a process that was just started, and end it."""
     status = 1
+    gc.freeze()  # what the other process left to its collector may be on a GPU, which is not for this one to free
     try:
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)

@@ -16,7 +16,7 @@ from bertcli.model.heads import MaskedLanguageHead, Network
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
-LARGE = 64 << 30, 65_536  # from so many bytes of memory on, in bf16, so many tokens
+LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
 WORKERS = 6  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
@@ -70,6 +70,7 @@ class Device:
             "max_tokens": self.max_tokens,
             "kernels": self.kernels,
             "compiled": self.is_compiled(is_long=is_long),
+            "gradient_checkpointing": self.recomputes,
             "workers": self.workers,
             "ranks": self.ranks.size,
         }
@@ -101,7 +102,7 @@ def choose(
         precision = "bf16" if is_gpu and torch.cuda.is_bf16_supported(False) else "fp32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     has_kernels = is_gpu and precision == "bf16" and find_spec("triton") is not None
-    has_kernels = has_kernels and torch.cuda.get_device_capability(chosen) >= (8, 0)
+    has_kernels = has_kernels and kernels == "auto" and torch.cuda.get_device_capability(chosen) >= (8, 0)
     if max_tokens is None:
         bytes_of_it = torch.cuda.get_device_properties(chosen).total_memory if has_kernels else 0
         max_tokens = LARGE[1] if bytes_of_it >= LARGE[0] else TOKENS.get(chosen.type, TOKENS["cpu"])
@@ -112,7 +113,7 @@ def choose(
         chosen,
         precision,
         max_tokens,
-        kernels=has_kernels and kernels == "auto",
+        kernels=has_kernels,
         compiles=compiles,
         workers=min(WORKERS * gpus, len(os.sched_getaffinity(0))) if is_gpu else 1,
     )

@@ -28,6 +28,7 @@ from bertcli.errors import BadData, BertcliError
 from bertcli.parallel import Coming
 
 LONGEST_WAIT = timedelta(hours=12)  # of one rank for another, which may score or save meanwhile
+LONGEST_STEP = timedelta(minutes=30)  # of one GPU for another, whose rank may compile meanwhile
 LOSSES = 8  # of a task, at most
 POLL = 0.5  # seconds after which ranks that wait for records look whether one was told to stop
 
@@ -153,7 +154,9 @@ def join(device: torch.device) -> Ranks:
     is_gpu = device.type == "cuda"
     with _told():
         distributed.init_process_group(
-            "nccl" if is_gpu else "gloo", timeout=LONGEST_WAIT, device_id=device if is_gpu else None
+            "nccl" if is_gpu else "gloo",
+            timeout=LONGEST_STEP if is_gpu else LONGEST_WAIT,
+            device_id=device if is_gpu else None,
         )
         group = distributed.new_group(backend="gloo", timeout=LONGEST_WAIT)
     rank, size, local_rank, local_size = (

@@ -45,9 +45,10 @@ class Signals:
             signal.signal(number, handler)
 
     def _catch(self, number: int, frame: FrameType | None) -> None:
-        if self.caught and time.monotonic() - self._since > TWICE_SECONDS:
-            signal.signal(number, self._old[number])
-            os.kill(os.getpid(), number)
+        if self.caught:
+            if time.monotonic() - self._since > TWICE_SECONDS:
+                signal.signal(number, self._old[number])
+                os.kill(os.getpid(), number)
             return
         self.caught, self._since = number, time.monotonic()
         if self._waits:
@@ -56,7 +57,9 @@ class Signals:
     def share(self, numbers: Iterable[int | None]) -> bool:
         """Take what several processes have caught for caught here too; returns whether there is anything."""
         found = max((number for number in numbers if number is not None), default=None)
-        self.caught = found or self.caught  # one may have come here since
+        if found is not None:
+            self._since = self._since if self.caught else time.monotonic()  # the same one may be on its way here
+            self.caught = found
         return found is not None
 
     def stopping(self, items: Iterator[T]) -> Iterator[T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -168,6 +169,8 @@ class Pretraining(Task):
         `sizes` are the numbers of hidden tokens.
         """
         batch = packed(examples)
+        if self.training:  # of all batches the same, for code is made for it on a GPU
+            batch = replace(batch, longest=self.max_length)
         starts = batch.boundaries.tolist()
         positions = [example["masked_positions"] + start for example, start in zip(examples, starts, strict=False)]
         ids = torch.from_numpy(np.concatenate([example["masked_ids"] for example in examples])).long()

@@ -241,3 +241,24 @@ def test_nothing_outlives_a_killed_run(program: warm.Program, tmp_path: Path) ->
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert gone(others)
+
+
+def test_a_signal_that_another_rank_has_told_of_and_then_comes_is_one() -> None:
+    with signals.Signals() as held:
+        assert held.share([None, signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert held.caught == signal.SIGTERM  # and the process lives
+
+
+def test_signals_that_come_again_and_again_stop_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "TWICE_SECONDS", 0.1)
+    seen: list[int] = []
+    old = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    try:
+        with signals.Signals():
+            for _ in range(6):
+                os.kill(os.getpid(), signal.SIGUSR1)
+                time.sleep(0.03)
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+    assert seen

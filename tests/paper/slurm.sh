@@ -9,13 +9,15 @@
 #SBATCH --signal=USR1@300
 # Pre-training under SLURM: one task a machine, in which torchrun starts a process for each GPU.
 #
-# Five minutes before its time is over the job gets SIGUSR1: all ranks stop after the same step, rank 0 saves, and the
-# command ends with 75, by which the job is put back into the queue; --resume then goes on where it stopped. OUT and
-# TRAIN are on a disk that all machines share; what holds for several machines besides is told in multinode.sh.
+# Five minutes before its time is over the job gets SIGUSR1: all ranks stop after the same step, and rank 0 saves. A job
+# that has saved and is not finished is put back into the queue; --resume then goes on where it stopped. OUT and TRAIN
+# are on a disk that all machines share; what holds for several machines besides is told in multinode.sh.
 #
 # VOCAB=vocab.txt TRAIN=train.jsonl.zst OUT=model sbatch tests/paper/slurm.sh
 set -euo pipefail
 : "${VOCAB:?a vocabulary}" "${TRAIN:?masked pairs}" "${OUT:?the model folder}"
+newest() { find "$OUT/checkpoint" -maxdepth 1 -name '[0-9]*' -printf '%f\n' 2>/dev/null | sort -n | tail -n 1; }
+before=$(newest)
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 
 status=0
@@ -26,8 +28,8 @@ srun --kill-on-bad-exit=0 torchrun --nnodes "$SLURM_NNODES" --nproc-per-node "$S
     -m bertcli pretrain "$TRAIN" -v "$VOCAB" -o "$OUT" --spool "${SLURM_TMPDIR:-/tmp}" --resume \
     --preset "${PRESET:-base}" --batch-size "${BATCH:-4096}" --steps "${STEPS:-100000}" --lr "${LR:-4e-4}" || status=$?
 
-# The model is there when it is finished; until then a job that was stopped, or lost a machine, goes on.
-if [[ ! -f $OUT/config.json || -d $OUT/checkpoint ]]; then
+# A job that was stopped, or lost a machine, goes on; one that got no further would get no further again.
+if [[ -d $OUT/checkpoint && $(newest) != "$before" ]]; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$status"

@@ -84,7 +84,8 @@ class _AddNorm(Function):
         rows, width = product.shape
         seed = seed_for(product, dropout)
         out = torch.empty_like(product)
-        means, rates = product.new_empty((2, rows), dtype=torch.float32)
+        # Two tensors, not one: where a row of one begins would depend on their number, and so would the code for it.
+        means, rates = (product.new_empty(rows, dtype=torch.float32) for _ in range(2))
         ctx.save_for_backward(x, product, bias, weight, seed, means, rates)
         ctx.threshold = threshold(dropout)
         ctx.set_materialize_grads(False)
