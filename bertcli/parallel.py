@@ -206,14 +206,6 @@ class Coming(Iterator[T]):
         return pickle.loads(item[0])  # type: ignore[no-any-return]
 
 
-def ahead(items: Iterable[T], most: int, told: list[Any]) -> Coming[T]:
-    """Returns items that another process makes, at most so many of them before they are asked for.
-
-    What is added to the list `told` there is added to it here too, with the item that comes next.
-    """
-    return ahead_of_all(((pickle.dumps(item),) for item in items), most, told, [])
-
-
 def ahead_of_all(
     items: Iterable[Sequence[bytes]], most: int, told: list[Any], others: Sequence[Connection]
 ) -> Coming[Any]:

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, linear, pad
 from bertcli.model.bert import ACTIVATIONS, Bert
 from bertcli.model.config import Config
 
-ROUND = 64
+ROUND = 64  # pieces of which a GPU's products want a multiple: odd numbers take a kernel three times as slow
 
 
 class MaskedLanguageHead(nn.Module):
@@ -30,9 +30,14 @@ class MaskedLanguageHead(nn.Module):
     def loss(self, hidden: Tensor, words: Tensor, ids: Tensor) -> Tensor:
         """Returns the cross-entropy with the ids (M,) of the hidden tokens, summed over them."""
         vectors = self.norm(self.activation(self.dense(hidden)))
-        rest = -len(words) % ROUND if hidden.is_cuda else 0  # odd numbers of pieces make slow products there
-        logits = linear(vectors, pad(words, (0, 0, 0, rest)), pad(self.bias, (0, rest), value=-torch.inf))
+        logits = linear(vectors, *rounded(words, self.bias, ROUND if hidden.is_cuda else 1))
         return cross_entropy(logits.float(), ids, reduction="sum")
+
+
+def rounded(words: Tensor, bias: Tensor, multiple: int) -> tuple[Tensor, Tensor]:
+    """Returns word embeddings (V, H) and biases (V,) with rows up to a multiple that are never the right ones."""
+    rest = -len(words) % multiple
+    return pad(words, (0, 0, 0, rest)), pad(bias, (0, rest), value=-torch.inf)
 
 
 class NextSentenceHead(nn.Linear):

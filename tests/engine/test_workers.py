@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,7 +25,7 @@ from bertcli.engine.feed import Feed
 from bertcli.engine.packing import prepared
 from bertcli.engine.spool import Chunk, Spool, chunk
 from bertcli.errors import BadData
-from bertcli.parallel import ahead
+from bertcli.parallel import Coming, ahead_of_all
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import Task
 
@@ -75,6 +76,10 @@ def test_fine_tuning_is_the_same_for_any_workers(bertcli: Callable[..., Result],
         result = bertcli(*line, "--workers", workers)
         assert result.status == 0, result.err
     assert essence(tmp_path / "1") == essence(tmp_path / "3")
+
+
+def ahead(items: Iterable[Any], most: int, told: list[Any]) -> Coming[Any]:
+    return ahead_of_all(((pickle.dumps(item),) for item in items), most, told, [])
 
 
 @pytest.mark.parametrize("name", [*toys.TASKS, "pretraining"])

@@ -21,6 +21,17 @@ BACKWARD_WHOLE = (128, 32, 4, 2)  # where one block is the whole sequence
 
 
 @triton.jit
+def _own(bounds, HEADS: tl.constexpr, BLOCKS: tl.constexpr):
+    """Returns what a program works on: the number of its sequence and head, that head, a block of its tokens.
+
+    Then where the sequence begins, and its length.
+    """
+    number, block = tl.program_id(0) // BLOCKS, tl.program_id(0) % BLOCKS
+    start, end = tl.load(bounds + number // HEADS), tl.load(bounds + number // HEADS + 1)
+    return number, number % HEADS, block, start, end - start
+
+
+@triton.jit
 def _place(rows, part, head, HEADS: tl.constexpr, WIDTH: tl.constexpr):
     """Returns where the queries (part 0), keys (1) or values (2) of some tokens are, for one head."""
     return rows[:, None] * (3 * HEADS * WIDTH) + (part * HEADS + head) * WIDTH + tl.arange(0, WIDTH)[None, :]
@@ -31,10 +42,7 @@ def _attend_forward(
     product, bounds, seed, out, sizes, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
-    number, block = tl.program_id(0) // BLOCKS, tl.program_id(0) % BLOCKS
-    sequence, head = number // HEADS, number % HEADS
-    start = tl.load(bounds + sequence)
-    length = tl.load(bounds + sequence + 1) - start
+    number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
     token = block * QUERIES + tl.arange(0, QUERIES)
     rows, inside = (start + token).to(tl.int64), token < length
     query = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
@@ -67,10 +75,7 @@ def _attend_backward(
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
     """The gradients of a block of keys and values, and where it is all of them also those of the queries."""
-    number, block = tl.program_id(0) // BLOCKS, tl.program_id(0) % BLOCKS
-    sequence, head = number // HEADS, number % HEADS
-    start = tl.load(bounds + sequence)
-    length = tl.load(bounds + sequence + 1) - start
+    number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
     width = tl.arange(0, WIDTH)
     other = block * KEYS + tl.arange(0, KEYS)
     places, exists = (start + other).to(tl.int64), other < length
@@ -103,7 +108,7 @@ def _attend_backward(
     d_key *= scale
     tl.store(d_product + _place(places, 1, head, HEADS, WIDTH), d_key.to(key.dtype), exists[:, None])
     tl.store(d_product + _place(places, 2, head, HEADS, WIDTH), d_value.to(key.dtype), exists[:, None])
-    place = ((sequence * BLOCKS + block) * 3 * HEADS + head) * WIDTH + width
+    place = ((number // HEADS * BLOCKS + block) * 3 * HEADS + head) * WIDTH + width
     if BLOCKS == 1:
         tl.store(sums + place, total)
     tl.store(sums + place + HEADS * WIDTH, tl.sum(d_key, 0))
@@ -116,10 +121,7 @@ def _attend_backward_queries(
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
     """The gradients of a block of queries."""
-    number, block = tl.program_id(0) // BLOCKS, tl.program_id(0) % BLOCKS
-    sequence, head = number // HEADS, number % HEADS
-    start = tl.load(bounds + sequence)
-    length = tl.load(bounds + sequence + 1) - start
+    number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
     width = tl.arange(0, WIDTH)
     token = block * QUERIES + tl.arange(0, QUERIES)
     rows, inside = (start + token).to(tl.int64), token < length
@@ -144,7 +146,7 @@ def _attend_backward_queries(
         d_query += tl.dot(d_scores.to(key.dtype), key)
     d_query *= scale
     tl.store(d_product + _place(rows, 0, head, HEADS, WIDTH), d_query.to(query.dtype), inside[:, None])
-    tl.store(sums + ((sequence * BLOCKS + block) * 3 * HEADS + head) * WIDTH + width, tl.sum(d_query, 0))
+    tl.store(sums + ((number // HEADS * BLOCKS + block) * 3 * HEADS + head) * WIDTH + width, tl.sum(d_query, 0))
 
 
 class _Attend(Function):
