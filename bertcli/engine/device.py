@@ -17,7 +17,7 @@ from bertcli.model.heads import MaskedLanguageHead, Network
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
-WORKERS = 6  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
+WORKERS = 8  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Device:
     max_tokens: int
     kernels: bool = False  # whether layers compute by the kernels of `model/kernels/`
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
-    workers: int = 1  # while training: processes, this one among them, that get batches ready
+    workers: int = 1  # processes that get batches ready, and in use also write what became of them
     ranks: Ranks = ALONE  # while training: the processes that share the work, each on a device of its own
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 

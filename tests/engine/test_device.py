@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 import torch
 
-from bertcli.engine.device import TOKENS, choose
+from bertcli.cli import group
+from bertcli.engine.device import TOKENS, WORKERS, choose
 from bertcli.errors import UsageError
 
 
@@ -24,3 +26,13 @@ def test_the_cpu_computes_in_fp32_unless_told() -> None:
 def test_a_device_that_is_not_there(name: str) -> None:
     with pytest.raises(UsageError, match=f"--device {name}: "):
         choose(name)
+
+
+@pytest.mark.parametrize("name", ["pretrain", "finetune", "predict", "embed"])
+def test_the_help_says_how_many_processes_there_are(name: str) -> None:
+    """It does so without torch, and so by hand."""
+    command = group.get_command(click.Context(group), name)
+    assert command
+    (workers,) = [each for each in command.params if each.name == "workers"]
+    assert f"GPU {WORKERS}, as far as there are cores" in str(workers.help)  # type: ignore[attr-defined]
+    assert choose("cpu").workers == 1
