@@ -88,14 +88,16 @@ class Pool:
     def _shared(self, number: int, items: Iterator[T | None]) -> Iterator[Any]:
         waiting: deque[_Result] = deque()
         for item in items:
-            if item is not None:
-                waiting.append(self._begun(number, item))
-            while waiting and (item is None or waiting[0].is_ready or len(waiting) > OPEN * self.workers):
-                yield waiting.popleft().opened()
             if item is None:
+                yield from _opened(waiting)
                 yield None
-        for result in waiting:
-            yield result.opened()
+                continue
+            waiting.append(self._begun(number, item))
+            if waiting[0].is_ready:  # one comes, one goes: who asks slowly finds that others are done as well
+                yield waiting.popleft().opened()
+            while waiting and len(waiting) > self.workers * (AHEAD if waiting[0].is_ready else OPEN):
+                yield waiting.popleft().opened()
+        yield from _opened(waiting)
 
     def _begun(self, number: int, item: Any) -> _Result:
         """Returns the result of an item, which somebody else works on, or which was done here."""
@@ -132,6 +134,11 @@ class _Result:
         if error is not None:
             raise error
         return result
+
+
+def _opened(results: deque[_Result]) -> Iterator[Any]:
+    while results:
+        yield results.popleft().opened()
 
 
 class _Worker:
