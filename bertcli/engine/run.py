@@ -61,7 +61,7 @@ class Run:
         self._input = Input()
         self._epoch_ends: list[int] = []
 
-    def stream(self, chunks: Iterator[Chunk | None], pool: Pool, told: list[Any] | None = None) -> None:
+    def stream(self, chunks: Iterator[Chunk | None], pool: Pool | None = None, told: list[Any] | None = None) -> None:
         """Take a stream that will be read, by a pool, while the first epoch trains. Raises `CannotCreate`.
 
         What it adds to the list `told` in another process comes here too.
