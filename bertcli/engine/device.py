@@ -12,6 +12,7 @@ import torch
 from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
+from bertcli.model.bert import Layer
 from bertcli.model.heads import MaskedLanguageHead, Network
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
@@ -124,7 +125,10 @@ def compile_parts(network: Network, *, layers: bool) -> None:
 
     One layer's code serves them all, so that compiling takes seconds; torch keeps it on disk for the next process.
     """
+    as_it_is = torch.compiler.disable(Layer.attend)  # type: ignore[no-untyped-call]
     for part in [network.bert.embeddings, *network.heads.values(), *(network.bert.layers if layers else ())]:
         part.compile(dynamic=True)
+        if isinstance(part, Layer):
+            part.attend = as_it_is
         if isinstance(part, MaskedLanguageHead):
             part.loss = torch.compile(part.loss, dynamic=True)  # type: ignore[method-assign]

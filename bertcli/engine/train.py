@@ -63,7 +63,7 @@ class Trainer:
             batch, scale = batch.pinned(), scale.pin_memory()
         if self._graphs:
             return self._graphs.run(self._pass, batch, scale)
-        return self._pass(batch.to(self.device.device), scale.to(self.device.device))
+        return self._pass(batch.to(self.device.device), scale.to(self.device.device, non_blocking=True))
 
     def _pass(self, batch: Batch, scale: Tensor) -> Tensor:
         """Add a batch's part to the gradients; returns its part of each loss."""
