@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import torch
@@ -13,11 +13,16 @@ from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
 from bertcli.model.bert import Layer
+from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
+# Bytes that training keeps of a token for each unit of a layer's width, as measured; of its share of hidden tokens'
+# scores; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of layers alone.
+KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 50_000, 16
+USABLE = 0.8  # of a GPU's memory
 WORKERS = 6  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
@@ -28,6 +33,7 @@ class Device:
     device: torch.device
     precision: str  # fp32 or bf16
     max_tokens: int
+    is_sized: bool = False  # whether they were asked for
     kernels: bool = False  # whether layers compute by the kernels of `model/kernels/`
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
     workers: int = 1  # while training: processes, this one among them, that get batches ready
@@ -55,8 +61,28 @@ class Device:
         if learns and self.recomputes:
             recompute(network)
         if self.is_compiled(is_long=is_long):
+            if learns:
+                torch.compiler.reset()  # an earlier run's code would count as ours
             compile_parts(network, layers=not self.kernels)
         return network
+
+    def fitted(self, network: Network) -> Device:
+        """Returns the same device, in whose memory the passes of a network that learns have room.
+
+        It is an estimate; `--max-tokens` has the last word.
+        """
+        if self.is_sized or self.device.type != "cuda":
+            return self
+        memory = USABLE * torch.cuda.get_device_properties(self.device).total_memory
+        tokens = int((memory - STATE * sum(map(torch.numel, network.parameters()))) / self._kept(network.config))
+        return replace(self, max_tokens=max(1, min(self.max_tokens, tokens)))
+
+    def _kept(self, config: Config) -> int:
+        """Returns the bytes that training keeps of a token."""
+        each = KEPT if self.kernels else KEPT_PLAIN if self.precision == "bf16" else KEPT_FP32
+        if self.recomputes:
+            return (each + KEPT_INPUT * config.num_hidden_layers) * config.hidden_size + SCORES
+        return each * config.num_hidden_layers * config.hidden_size + SCORES
 
     def is_compiled(self, *, is_long: bool) -> bool:
         """Returns whether a network is compiled here."""
@@ -104,6 +130,7 @@ def choose(
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     has_kernels = is_gpu and precision == "bf16" and find_spec("triton") is not None
     has_kernels = has_kernels and kernels == "auto" and torch.cuda.get_device_capability(chosen) >= (8, 0)
+    is_sized = max_tokens is not None
     if max_tokens is None:
         bytes_of_it = torch.cuda.get_device_properties(chosen).total_memory if has_kernels else 0
         max_tokens = LARGE[1] if bytes_of_it >= LARGE[0] else TOKENS.get(chosen.type, TOKENS["cpu"])
@@ -114,6 +141,7 @@ def choose(
         chosen,
         precision,
         max_tokens,
+        is_sized=is_sized,
         kernels=has_kernels,
         compiles=compiles,
         workers=min(WORKERS * gpus, len(os.sched_getaffinity(0))) if is_gpu else 1,

@@ -99,6 +99,7 @@ class Run:
         on, `Diverged` where a loss or a gradient is no finite number: where there are checkpoints, the last step before
         is one then.
         """
+        self.device = self.device.fitted(network)
         self.device.place(network, learns=True, is_long=self._is_long).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
         kind, bias_correction = self.settings.optimizer, self.settings.bias_correction
