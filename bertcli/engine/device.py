@@ -12,9 +12,11 @@ import torch
 from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
+from bertcli.model.attention import has_packed_kernel
 from bertcli.model.bert import Layer
 from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network
+from bertcli.tasks.task import Task
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
@@ -88,8 +90,15 @@ class Device:
         """Returns whether a network is compiled here."""
         return self.compiles == "on" or (self.compiles == "auto" and is_long and self.precision == "bf16")
 
-    def switches(self, *, is_long: bool = False) -> dict[str, object]:
-        """Returns what is in force, for notes."""
+    def is_recorded(self, network: Network, task: Task) -> bool:
+        """Returns whether training records passes as CUDA graphs: of a task whose batches can be filled up."""
+        width = network.config.hidden_size // network.config.num_attention_heads
+        is_packed = self.precision == "bf16" and has_packed_kernel(self.device, torch.bfloat16, width)
+        # What is computed twice takes the state of the random generator, which a recording cannot.
+        return is_packed and task.padding(1) is not None and not self.recomputes
+
+    def switches(self, network: Network, task: Task, *, is_long: bool) -> dict[str, object]:
+        """Returns what is in force while a network learns a task, for notes."""
         is_gpu = self.device.type == "cuda"
         return {
             "device": torch.cuda.get_device_name(self.device) if is_gpu else self.device.type,
@@ -97,6 +106,7 @@ class Device:
             "max_tokens": self.max_tokens,
             "kernels": self.kernels,
             "compiled": self.is_compiled(is_long=is_long),
+            "cuda_graphs": self.is_recorded(network, task),
             "gradient_checkpointing": self.recomputes,
             "workers": self.workers,
             "ranks": self.ranks.size,

@@ -293,7 +293,7 @@ class Run:
             **self.task.notes(),
             "step": self.done,
             "settings": {**asdict(self.settings), "steps": self.steps},
-            "engine": self.device.switches(is_long=self._is_long),
+            "engine": self.device.switches(network, self.task, is_long=self._is_long),
             **({"dev": self.dev_scores} if self.dev else {}),
             **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }

@@ -23,6 +23,7 @@ SWITCHES = (
     "precision",
     "kernels",
     "compiled",
+    "cuda_graphs",
     "max_tokens",
     "optimizer",
     "workers",
