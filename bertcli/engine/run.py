@@ -26,7 +26,7 @@ from bertcli.engine.settings import Input, Output, Settings
 from bertcli.engine.signals import Signals
 from bertcli.engine.spool import Chunk, Spool
 from bertcli.engine.train import Trainer
-from bertcli.errors import BadData, Diverged, many
+from bertcli.errors import BadData, Diverged, UsageError, many
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.stream import loads
@@ -107,6 +107,7 @@ class Run:
             torch.manual_seed(self.settings.seed + self.ranks.rank)
         if self.output.resume:
             self._resume(network, optimizer)
+        self._begin_alike(network)
         count = sum(parameter.numel() for parameter in network.parameters())
         self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
@@ -115,9 +116,10 @@ class Run:
         self._scores = Rows(home and home / "scores.jsonl", self.done)
         with closing(log), closing(self._scores), Signals() as signals:
             try:
-                for row in self._steps(trainer, log, signals):
-                    self.last_row = row
-                    yield row
+                with self.ranks.as_one():
+                    for row in self._steps(trainer, log, signals):
+                        self.last_row = row
+                        yield row
             except Diverged as error:
                 raise self._saved(error, network, optimizer) from None
             self._end(network, optimizer, signals)
@@ -143,9 +145,8 @@ class Run:
             return
         is_compiling = self.device.is_compiled(is_long=self._is_long)
         for step in self._batches(trainer, signals):
-            if self.done == 0 and self.output.is_first and self.ranks.is_first:
-                folder.clear(self.output.path)  # the first examples are there: now an old model may go
-                checkpoint.begin(self.output.path)
+            if self.done == 0 and self.output.is_first:
+                self._clear()
             self.done += 1
             begun = time.monotonic()
             log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)
@@ -167,6 +168,13 @@ class Run:
                 self._checkpoint(trainer.network, trainer.optimizer)
                 self.say(f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved")
         yield from log.drain(now=True)
+
+    def _clear(self) -> None:
+        """Remove an old model, for the first examples of the new one are there."""
+        if self.ranks.is_first:
+            folder.clear(self.output.path)
+            checkpoint.begin(self.output.path)
+        self.ranks.meet()  # none waits in the step for one that has failed here
 
     def _batches(self, trainer: Trainer, signals: Signals) -> Iterator[Step]:
         """Yields the steps: of the checkpoint's input from its place on, of another from its first record."""
@@ -213,11 +221,21 @@ class Run:
             self.best = Scored(**state["best"])
         self.say(f"resuming after step {self.done}")
 
-    def _checkpoint(self, network: Network, optimizer: Optimizer) -> None:
+    def _begin_alike(self, network: Network) -> None:
+        """Raise `UsageError` where ranks would go apart, as on machines without a common disk."""
+        begun = self.ranks.gather((self.done, asdict(self._input), self._fingerprint(network)))
+        if any(one != begun[0] for one in begun):
+            steps = " and ".join(map(str, sorted({done for done, _, _ in begun})))
+            raise UsageError(
+                f"{self.output.path}: the ranks begin at step {steps}, or with other options or checkpoints than each "
+                "other; --resume needs a folder that all machines share"
+            )
+
+    def _checkpoint(self, network: Network, optimizer: Optimizer, keep: int = 1) -> None:
         """Save what `resume` goes on from; all ranks must do so together."""
         randoms = self.ranks.gather(checkpoint.random_states(network))
         if self.ranks.is_first:
-            checkpoint.save(self.output.path, network, optimizer, self._state(network), randoms=randoms[1:])
+            checkpoint.save(self.output.path, network, optimizer, self._state(network), keep, randoms[1:])
 
     def _state(self, network: Network) -> dict[str, Any]:
         best = asdict(self.best) if self.best.scores else None
@@ -234,9 +252,9 @@ class Run:
         if not (error.step and error.step > 1 and self.output.save_every and is_whole):
             return error
         self.done = error.step - 1  # the optimizer went no further, although the host did
-        checkpoint.save(self.output.path, network, optimizer, self._state(network), keep=2)
-        home = self.output.path / "checkpoint" / str(self.done)
-        return Diverged(f"{error}; step {self.done} is saved in {home}", error.step)
+        self._checkpoint(network, optimizer, keep=2)
+        error.args = (f"{error}; step {self.done} is saved in {self.output.path / 'checkpoint' / str(self.done)}",)
+        return error
 
     def _fingerprint(self, network: Network) -> dict[str, Any]:
         """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
