@@ -87,7 +87,7 @@ class Ranks:
         own = torch.zeros(NUMBERS, dtype=torch.float64)  # which holds a checksum of 32 bits as it is
         own[: 1 + len(numbers)] = torch.tensor([error is not None, *numbers], dtype=torch.float64)
         rows = list(own.new_empty(self.size, NUMBERS))
-        with _told():
+        with told():
             distributed.all_gather(rows, own, group=self.group)
         if any(has_failed for has_failed, *_ in rows):
             first = next(filter(None, self._exchanged(error)))
@@ -116,7 +116,7 @@ class Ranks:
 
     def _exchanged(self, value: T) -> list[T]:
         values: list[Any] = [None] * self.size
-        with _told():
+        with told():
             distributed.all_gather_object(values, value, group=self.group)
         return values
 
@@ -195,7 +195,7 @@ class Gradients:
         self._buffer = parameters[0].new_zeros(self._size + LOSSES)
         for parameter, place in zip(parameters, torch.split(self._buffer[: self._size], sizes), strict=True):
             parameter.grad = place.view_as(parameter)
-        with _told():
+        with told():
             for tensor in network.state_dict().values():
                 distributed.broadcast(tensor, 0)
 
@@ -203,7 +203,7 @@ class Gradients:
         """Make the gradients the sums of all ranks' gradients; returns the sums of their losses."""
         own = self._buffer[self._size : self._size + len(losses)]
         own.copy_(losses)
-        with _told():
+        with told():
             distributed.all_reduce(self._buffer)
         return own.clone()
 
@@ -213,7 +213,7 @@ def join(device: torch.device) -> Ranks:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "MASTER_ADDR" not in os.environ:
         return ALONE
     is_gpu = device.type == "cuda"
-    with _told():
+    with told():
         distributed.init_process_group(
             "nccl" if is_gpu else "gloo",
             timeout=LONGEST_STEP if is_gpu else LONGEST_WAIT,
@@ -227,7 +227,7 @@ def join(device: torch.device) -> Ranks:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Tells of the end of another process as what it is, and of what else goes wrong between ranks in one line."""
     try:
         yield

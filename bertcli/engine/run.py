@@ -131,12 +131,17 @@ class Run:
         if signals.caught and 0 < self.done < self.last:
             self._checkpoint(network, optimizer)
         if self.done < self.last:
-            signals.stop(self.done)
+            self._stop(signals)
             raise BadData("there is no record to train on")
         if not self.is_complete:
             self._checkpoint(network, optimizer)
         if not self.settings.early_stop:
             self._offer(network)
+        self._stop(signals)
+
+    def _stop(self, signals: Signals) -> None:
+        """Raise what the signal that came means, if one did."""
+        self.ranks.meet()  # `torchrun` kills the first one, which may still be saving, soon after another has ended
         signals.stop(self.done)
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
@@ -252,7 +257,8 @@ class Run:
         if not (error.step and error.step > 1 and self.output.save_every and is_whole):
             return error
         self.done = error.step - 1  # the optimizer went no further, although the host did
-        self._checkpoint(network, optimizer, keep=2)
+        with self.ranks.as_one():
+            self._checkpoint(network, optimizer, keep=2)
         error.args = (f"{error}; step {self.done} is saved in {self.output.path / 'checkpoint' / str(self.done)}",)
         return error
 
