@@ -38,7 +38,7 @@ LONGEST_WAIT = timedelta(hours=12)  # of one rank for another, which may score o
 LONGEST_STEP = timedelta(minutes=30)  # of one GPU for another, whose rank may compile meanwhile
 LONGEST_START = 60.0  # seconds of one rank for another of its machine, which has only to open a pipe
 LOSSES = 8  # of a task, at most
-NUMBERS = 6 + LOSSES  # with which a rank comes when all meet
+NUMBERS = 5 + LOSSES  # with which a rank may come when all meet
 POLL = 0.5  # seconds after which ranks that wait for records look whether one was told to stop
 GONE = re.compile("connect|by peer|broken pipe|timed out|ncclRemoteError", re.IGNORECASE)  # gloo's, nccl's, the store's
 
@@ -77,23 +77,24 @@ class Ranks:
 
     # -- meetings
 
-    def meet(self, numbers: Sequence[float] = (), error: BertcliError | None = None) -> list[list[float]]:
-        """Returns the numbers of every rank, zeros behind them, at every rank when all have come.
+    def meet(self, numbers: Sequence[float] = (), error: BertcliError | None = None) -> list[tuple[float, ...]]:
+        """Returns for each number that of every rank, at every rank when all have come; zeros follow, up to `NUMBERS`.
 
         Raises, at all of them, the first error that one has come with; `Lost` where one does not come any more.
         """
         if self.size == 1:
-            return [list(numbers)]
-        own = torch.zeros(NUMBERS, dtype=torch.float64)  # which holds a checksum of 32 bits as it is
+            return [(number,) for number in numbers]
+        own = torch.zeros(1 + NUMBERS, dtype=torch.float64)  # which holds a checksum of 32 bits as it is
         own[: 1 + len(numbers)] = torch.tensor([error is not None, *numbers], dtype=torch.float64)
-        rows = list(own.new_empty(self.size, NUMBERS))
-        with told():
+        rows = list(own.new_empty(self.size, 1 + NUMBERS))
+        with telling():
             distributed.all_gather(rows, own, group=self.group)
-        if any(has_failed for has_failed, *_ in rows):
+        has_failed, *told = zip(*(row.tolist() for row in rows), strict=True)
+        if any(has_failed):
             first = next(filter(None, self._exchanged(error)))
             first.is_shared = True
             raise first
-        return [row[1:].tolist() for row in rows]
+        return told
 
     @contextmanager
     def as_one(self) -> Iterator[None]:
@@ -116,7 +117,7 @@ class Ranks:
 
     def _exchanged(self, value: T) -> list[T]:
         values: list[Any] = [None] * self.size
-        with told():
+        with telling():
             distributed.all_gather_object(values, value, group=self.group)
         return values
 
@@ -166,8 +167,8 @@ class Ranks:
                 coming = next(steps, None)
                 has_ended = coming is None
             own = (coming[1].check, coming[1].tokens, *coming[1].counts.values()) if coming else ()
-            rows = self.meet((signals.caught or 0, has_ended, coming is not None, *own))
-            caught, ended, have, checks, tokens, *counts = zip(*rows, strict=True)
+            met = self.meet((signals.caught or 0, has_ended, coming is not None, *own))
+            caught, ended, have, checks, tokens, *counts = met
             if signals.share(map(int, caught)):
                 return
             if (any(have) and any(ended)) or len(set(compress(checks, have))) > 1:
@@ -176,7 +177,7 @@ class Ranks:
                 return
             if coming is not None and all(have):
                 digest, step = coming
-                sums = dict(zip(step.counts, map(math.fsum, counts), strict=False))  # there is room for more losses
+                sums = dict(zip(step.counts, map(math.fsum, counts), strict=False))  # then come zeros
                 yield digest, replace(step, counts=sums, tokens=int(sum(tokens)))
                 coming = None
 
@@ -195,7 +196,7 @@ class Gradients:
         self._buffer = parameters[0].new_zeros(self._size + LOSSES)
         for parameter, place in zip(parameters, torch.split(self._buffer[: self._size], sizes), strict=True):
             parameter.grad = place.view_as(parameter)
-        with told():
+        with telling():
             for tensor in network.state_dict().values():
                 distributed.broadcast(tensor, 0)
 
@@ -203,7 +204,7 @@ class Gradients:
         """Make the gradients the sums of all ranks' gradients; returns the sums of their losses."""
         own = self._buffer[self._size : self._size + len(losses)]
         own.copy_(losses)
-        with told():
+        with telling():
             distributed.all_reduce(self._buffer)
         return own.clone()
 
@@ -213,7 +214,7 @@ def join(device: torch.device) -> Ranks:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "MASTER_ADDR" not in os.environ:
         return ALONE
     is_gpu = device.type == "cuda"
-    with told():
+    with telling():
         distributed.init_process_group(
             "nccl" if is_gpu else "gloo",
             timeout=LONGEST_STEP if is_gpu else LONGEST_WAIT,
@@ -227,7 +228,7 @@ def join(device: torch.device) -> Ranks:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def telling() -> Iterator[None]:
     """Tells of the end of another process as what it is, and of what else goes wrong between ranks in one line."""
     try:
         yield

@@ -96,8 +96,8 @@ class Run:
         The dev set is scored where `output` says, and at the end. The spool goes with the process, and with the last
         step the checkpoints; a run stopped before it keeps one, from which `resume` goes on. A signal ends the step at
         hand, saves and stops: raises `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train
-        on, `Diverged` where a loss or a gradient is no finite number: where there are checkpoints, the last step before
-        is one then.
+        on, `UsageError` where ranks would go apart, `Diverged` where a loss or a gradient is no finite number: where
+        there are checkpoints, the last step before is one then.
         """
         self.device.place(network, learns=True, is_long=self._is_long).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
@@ -232,8 +232,8 @@ class Run:
         if any(one != begun[0] for one in begun):
             steps = " and ".join(map(str, sorted({done for done, _, _ in begun})))
             raise UsageError(
-                f"{self.output.path}: the ranks begin at step {steps}, or with other options or checkpoints than each "
-                "other; --resume needs a folder that all machines share"
+                f"{self.output.path}: the ranks do not begin alike (after step {steps}): they need the same options "
+                "and, for --resume, a folder that all machines share"
             )
 
     def _checkpoint(self, network: Network, optimizer: Optimizer, keep: int = 1) -> None:

@@ -275,7 +275,7 @@ def test_ranks_do_not_go_on_from_different_checkpoints(program: warm.Program, tm
     assert Ranks(program, tmp_path, *line, "--stop-at", 3).wait() == [0, 0]
     (tmp_path / "elsewhere").mkdir()
     ranks = Ranks(program, tmp_path, *line, "-v", tmp_path / "vocab.txt", "--resume", folders=(".", "elsewhere"))
-    assert_told_once(ranks, 2, "two: the ranks begin at step 0 and 3,")
+    assert_told_once(ranks, 2, "two: the ranks do not begin alike (after step 0 and 3)")
 
 
 def test_a_rank_that_does_not_come_for_records_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,9 +294,9 @@ class Met(distributed.Ranks):
 
     others: ClassVar[list[tuple[float, ...]]]
 
-    def meet(self, numbers: Sequence[float] = (), error: BertcliError | None = None) -> list[list[float]]:
-        room = distributed.NUMBERS - 1
-        return [[*row, *[0.0] * (room - len(row))] for row in (numbers, self.others.pop(0))]
+    def meet(self, numbers: Sequence[float] = (), error: BertcliError | None = None) -> list[tuple[float, ...]]:
+        rows = [[*row, *[0.0] * (distributed.NUMBERS - len(row))] for row in (numbers, self.others.pop(0))]
+        return list(zip(*rows, strict=True))
 
 
 class Here(Iterator[tuple[str, Step]]):
@@ -358,6 +358,6 @@ def test_ranks_that_have_not_the_same_steps_are_told(own: int, other: tuple[floa
 def test_what_goes_wrong_between_ranks_is_told_as_what_it_is(
     error: Exception, kind: type[Exception], told: str
 ) -> None:
-    with pytest.raises(kind) as caught, distributed.told():
+    with pytest.raises(kind) as caught, distributed.telling():
         raise error
     assert (type(caught.value), str(caught.value)) == (kind, told)
