@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import compress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from socket import AF_UNIX, socket
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -31,7 +32,7 @@ from torch import Tensor, distributed, nn
 
 from bertcli.engine.packing import Step
 from bertcli.engine.signals import Signals
-from bertcli.errors import BadData, BertcliError
+from bertcli.errors import BadData, BertcliError, UsageError
 from bertcli.parallel import Coming
 
 LONGEST_WAIT = timedelta(hours=12)  # of one rank for another, which may score or save meanwhile
@@ -128,6 +129,15 @@ class Ranks:
     def of_first(self, value: T) -> T:
         """Returns the value of the first of all ranks."""
         return self.gather(value if self.is_first else None)[0]  # type: ignore[return-value]
+
+    def begin_alike(self, path: Path, state: dict[str, Any]) -> None:
+        """Raise `UsageError` where ranks would go apart, as on machines each of which has a disk of its own."""
+        found = self.gather(state)
+        if other := [name for name in state if len({str(one[name]) for one in found}) > 1]:
+            raise UsageError(
+                f"{path}: not all ranks begin with the same {' and '.join(other)}: they need the same options and, for "
+                "--resume, a folder that all machines share"
+            )
 
     # -- records
 

@@ -26,7 +26,7 @@ from bertcli.engine.settings import Input, Output, Settings
 from bertcli.engine.signals import Signals
 from bertcli.engine.spool import Chunk, Spool
 from bertcli.engine.train import Trainer
-from bertcli.errors import BadData, Diverged, UsageError, many
+from bertcli.errors import BadData, Diverged, many
 from bertcli.model.heads import Network
 from bertcli.records import Record
 from bertcli.stream import loads
@@ -107,7 +107,7 @@ class Run:
             torch.manual_seed(self.settings.seed + self.ranks.rank)
         if self.output.resume:
             self._resume(network, optimizer)
-        self._begin_alike(network)
+        self.ranks.begin_alike(self.output.path, self._state(network))
         count = sum(parameter.numel() for parameter in network.parameters())
         self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
@@ -128,21 +128,15 @@ class Run:
 
     def _end(self, network: Network, optimizer: Optimizer, signals: Signals) -> None:
         """Save what was trained, by what ended it."""
-        if signals.caught and 0 < self.done < self.last:
+        is_whole = self.done == self.last
+        if not self.is_complete and (is_whole or (signals.caught and self.done)):
             self._checkpoint(network, optimizer)
-        if self.done < self.last:
-            self._stop(signals)
-            raise BadData("there is no record to train on")
-        if not self.is_complete:
-            self._checkpoint(network, optimizer)
-        if not self.settings.early_stop:
+        if is_whole and not self.settings.early_stop:
             self._offer(network)
-        self._stop(signals)
-
-    def _stop(self, signals: Signals) -> None:
-        """Raise what the signal that came means, if one did."""
         self.ranks.meet()  # `torchrun` kills the first one, which may still be saving, soon after another has ended
         signals.stop(self.done)
+        if not is_whole:
+            raise BadData("there is no record to train on")
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
@@ -151,7 +145,10 @@ class Run:
         is_compiling = self.device.is_compiled(is_long=self._is_long)
         for step in self._batches(trainer, signals):
             if self.done == 0 and self.output.is_first:
-                self._clear()
+                if self.ranks.is_first:
+                    folder.clear(self.output.path)  # the first examples are there: now an old model may go
+                    checkpoint.begin(self.output.path)
+                self.ranks.meet()  # none waits in the step for one that has failed here
             self.done += 1
             begun = time.monotonic()
             log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)
@@ -173,13 +170,6 @@ class Run:
                 self._checkpoint(trainer.network, trainer.optimizer)
                 self.say(f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved")
         yield from log.drain(now=True)
-
-    def _clear(self) -> None:
-        """Remove an old model, for the first examples of the new one are there."""
-        if self.ranks.is_first:
-            folder.clear(self.output.path)
-            checkpoint.begin(self.output.path)
-        self.ranks.meet()  # none waits in the step for one that has failed here
 
     def _batches(self, trainer: Trainer, signals: Signals) -> Iterator[Step]:
         """Yields the steps: of the checkpoint's input from its place on, of another from its first record."""
@@ -225,16 +215,6 @@ class Run:
         if state["best"]:
             self.best = Scored(**state["best"])
         self.say(f"resuming after step {self.done}")
-
-    def _begin_alike(self, network: Network) -> None:
-        """Raise `UsageError` where ranks would go apart, as on machines without a common disk."""
-        begun = self.ranks.gather((self.done, asdict(self._input), self._fingerprint(network)))
-        if any(one != begun[0] for one in begun):
-            steps = " and ".join(map(str, sorted({done for done, _, _ in begun})))
-            raise UsageError(
-                f"{self.output.path}: the ranks do not begin alike (after step {steps}): they need the same options "
-                "and, for --resume, a folder that all machines share"
-            )
 
     def _checkpoint(self, network: Network, optimizer: Optimizer, keep: int = 1) -> None:
         """Save what `resume` goes on from; all ranks must do so together."""

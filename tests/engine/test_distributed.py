@@ -275,7 +275,7 @@ def test_ranks_do_not_go_on_from_different_checkpoints(program: warm.Program, tm
     assert Ranks(program, tmp_path, *line, "--stop-at", 3).wait() == [0, 0]
     (tmp_path / "elsewhere").mkdir()
     ranks = Ranks(program, tmp_path, *line, "-v", tmp_path / "vocab.txt", "--resume", folders=(".", "elsewhere"))
-    assert_told_once(ranks, 2, "two: the ranks do not begin alike (after step 0 and 3)")
+    assert_told_once(ranks, 2, "two: not all ranks begin with the same step and input: they need the same options")
 
 
 def test_a_rank_that_does_not_come_for_records_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
