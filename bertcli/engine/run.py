@@ -96,8 +96,8 @@ class Run:
         The dev set is scored where `output` says, and at the end. The spool goes with the process, and with the last
         step the checkpoints; a run stopped before it keeps one, from which `resume` goes on. A signal ends the step at
         hand, saves and stops: raises `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train
-        on, `Diverged` where a loss or a gradient is no finite number: where there are checkpoints, the last step before
-        is one then.
+        on, `UsageError` where ranks would go apart, `Diverged` where a loss or a gradient is no finite number: where
+        there are checkpoints, the last step before is one then.
         """
         self.device = self.device.fitted(network)
         self.device.place(network, learns=True, is_long=self._is_long).train()
@@ -108,6 +108,7 @@ class Run:
             torch.manual_seed(self.settings.seed + self.ranks.rank)
         if self.output.resume:
             self._resume(network, optimizer)
+        self.ranks.begin_alike(self.output.path, self._state(network))
         count = sum(parameter.numel() for parameter in network.parameters())
         self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
@@ -116,9 +117,10 @@ class Run:
         self._scores = Rows(home and home / "scores.jsonl", self.done)
         with closing(log), closing(self._scores), Signals() as signals:
             try:
-                for row in self._steps(trainer, log, signals):
-                    self.last_row = row
-                    yield row
+                with self.ranks.as_one():
+                    for row in self._steps(trainer, log, signals):
+                        self.last_row = row
+                        yield row
             except Diverged as error:
                 raise self._saved(error, network, optimizer) from None
             self._end(network, optimizer, signals)
@@ -127,16 +129,15 @@ class Run:
 
     def _end(self, network: Network, optimizer: Optimizer, signals: Signals) -> None:
         """Save what was trained, by what ended it."""
-        if signals.caught and 0 < self.done < self.last:
+        is_whole = self.done == self.last
+        if not self.is_complete and (is_whole or (signals.caught and self.done)):
             self._checkpoint(network, optimizer)
-        if self.done < self.last:
-            signals.stop(self.done)
-            raise BadData("there is no record to train on")
-        if not self.is_complete:
-            self._checkpoint(network, optimizer)
-        if not self.settings.early_stop:
+        if is_whole and not self.settings.early_stop:
             self._offer(network)
+        self.ranks.meet()  # `torchrun` kills the first one, which may still be saving, soon after another has ended
         signals.stop(self.done)
+        if not is_whole:
+            raise BadData("there is no record to train on")
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
@@ -144,9 +145,11 @@ class Run:
             return
         is_compiling = self.device.is_compiled(is_long=self._is_long)
         for step in self._batches(trainer, signals):
-            if self.done == 0 and self.output.is_first and self.ranks.is_first:
-                folder.clear(self.output.path)  # the first examples are there: now an old model may go
-                checkpoint.begin(self.output.path)
+            if self.done == 0 and self.output.is_first:
+                if self.ranks.is_first:
+                    folder.clear(self.output.path)  # the first examples are there: now an old model may go
+                    checkpoint.begin(self.output.path)
+                self.ranks.meet()  # none waits in the step for one that has failed here
             self.done += 1
             begun = time.monotonic()
             log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)
@@ -214,11 +217,11 @@ class Run:
             self.best = Scored(**state["best"])
         self.say(f"resuming after step {self.done}")
 
-    def _checkpoint(self, network: Network, optimizer: Optimizer) -> None:
+    def _checkpoint(self, network: Network, optimizer: Optimizer, keep: int = 1) -> None:
         """Save what `resume` goes on from; all ranks must do so together."""
         randoms = self.ranks.gather(checkpoint.random_states(network))
         if self.ranks.is_first:
-            checkpoint.save(self.output.path, network, optimizer, self._state(network), randoms=randoms[1:])
+            checkpoint.save(self.output.path, network, optimizer, self._state(network), keep, randoms[1:])
 
     def _state(self, network: Network) -> dict[str, Any]:
         best = asdict(self.best) if self.best.scores else None
@@ -235,9 +238,10 @@ class Run:
         if not (error.step and error.step > 1 and self.output.save_every and is_whole):
             return error
         self.done = error.step - 1  # the optimizer went no further, although the host did
-        checkpoint.save(self.output.path, network, optimizer, self._state(network), keep=2)
-        home = self.output.path / "checkpoint" / str(self.done)
-        return Diverged(f"{error}; step {self.done} is saved in {home}", error.step)
+        with self.ranks.as_one():
+            self._checkpoint(network, optimizer, keep=2)
+        error.args = (f"{error}; step {self.done} is saved in {self.output.path / 'checkpoint' / str(self.done)}",)
+        return error
 
     def _fingerprint(self, network: Network) -> dict[str, Any]:
         """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
