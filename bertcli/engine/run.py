@@ -242,7 +242,8 @@ class Run:
         """Make a checkpoint of the step before the one that could not be taken; returns the error that names both.
 
         The checkpoint before stays too, for what leads to such a step may have begun earlier. There is none of a run
-        without checkpoints, nor where the weights themselves are no finite numbers.
+        without checkpoints, nor where the weights themselves are no finite numbers. Who resumes from it comes to the
+        same step: the random states are those of before it.
         """
         is_whole = all(bool(parameter.isfinite().all()) for parameter in network.parameters())
         if not (error.step and error.step > 1 and self.output.save_every and is_whole):
