@@ -232,6 +232,21 @@ def test_a_run_goes_on_while_its_checkpoint_is_written(
         assert (one.path / "checkpoint/7" / file).read_bytes() == (whole.path / "checkpoint/7" / file).read_bytes()
 
 
+def test_a_checkpoint_is_told_of_with_the_first_step_after_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, told, original = Watched(tmp_path / "model", save_every=3, stop_at=8), [], Saver.save
+
+    def save(saver: Saver, *what: Any, **more: Any) -> None:
+        original(saver, *what, **more)
+        saver._under_way[0].exception()  # it is over
+
+    monkeypatch.setattr(Saver, "save", save)
+    one.run.say = lambda message: told.append((one.run.done, message.split(":")[0])) if "saved" in message else None
+    one.train()
+    assert told == [(4, "step 3 of 8"), (7, "step 6 of 8")]
+
+
 class Broken(Exception):
     """An error of anything but the checkpoint."""
 
