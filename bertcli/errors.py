@@ -26,6 +26,7 @@ class BertcliError(Exception):
     """Something that a user can act on; its text is one line."""
 
     status = Status.FAILURE
+    is_shared = False  # by all processes that do one work together: it is for the first of them to tell
 
 
 class UsageError(BertcliError):

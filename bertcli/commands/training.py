@@ -18,7 +18,7 @@ import click
 from bertcli.commands import computing
 from bertcli.commands.options import F, Integer, Number, Several, applied, seed
 from bertcli.commands.streams import Streams, readable
-from bertcli.errors import BadData, UsageError, many
+from bertcli.errors import BadData, BertcliError, UsageError, many
 
 if TYPE_CHECKING:
     from bertcli.engine.device import Device
@@ -190,7 +190,12 @@ def ranked(function: F) -> F:
     @functools.wraps(function)
     def with_voice(*args: Any, streams: Streams, **kwargs: Any) -> Any:
         streams.is_silent = int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK") != "0"
-        return function(*args, streams=streams, **kwargs)
+        try:
+            return function(*args, streams=streams, **kwargs)
+        except BertcliError as error:
+            if streams.is_silent and error.is_shared:
+                raise click.exceptions.Exit(error.status) from error
+            raise
 
     return with_voice  # type: ignore[return-value]
 
@@ -204,7 +209,8 @@ def compute(function: F) -> F:
 
         ranks = join(device.device)
         more = replace(device, recomputes=gradient_checkpointing, workers=workers or device.workers, ranks=ranks)
-        return function(*args, device=more, **kwargs)
+        with ranks.as_one():
+            return function(*args, device=more, **kwargs)
 
     recomputing = click.option(
         "--gradient-checkpointing",

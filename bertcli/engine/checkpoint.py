@@ -6,6 +6,7 @@ depends on the seed and the epoch alone.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -29,29 +30,28 @@ WEIGHTS, OPTIMIZER, RANDOM, STATE = (
 )
 
 
-def save(
+def write(
     path: Path,
-    network: nn.Module,
-    optimizer: Optimizer,
     state: dict[str, Any],
+    weights: dict[str, Tensor],
+    moments: dict[str, Tensor],
+    randoms: Sequence[dict[str, Tensor]],
     keep: int = 1,
-    randoms: Sequence[dict[str, Tensor]] = (),
 ) -> None:
     """Write `checkpoint/STEP/` under a model folder, then remove all but the newest `keep`. Raises `IOFailed`.
 
     `state` has the step, the settings, and whatever else of the run is to be known again; `randoms` are the states of
-    the other ranks' random generators.
+    each rank's random generators. All tensors are on the host.
     """
     home = path / "checkpoint"
     temporary, final = home / f".{state['step']}", home / str(state["step"])
+    named = {f"{name}/{rank}" if rank else name: one for rank, own in enumerate(randoms) for name, one in own.items()}
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        save_file({name: tensor.cpu() for name, tensor in network.state_dict().items()}, temporary / WEIGHTS)
-        save_file(_moments(network, optimizer), temporary / OPTIMIZER)
-        others = {f"{name}/{rank}": one for rank, own in enumerate(randoms, 1) for name, one in own.items()}
-        save_file(random_states(network) | others, temporary / RANDOM)
-        folder.write_json(temporary / STATE, state)
+        for file, tensors in ((WEIGHTS, weights), (OPTIMIZER, moments), (RANDOM, named)):
+            save_file(tensors, temporary / file)
+        (temporary / STATE).write_text(json.dumps(state, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         _sync(temporary)
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
@@ -94,9 +94,9 @@ def restore(
         told = ", ".join(f"{name} was {old.get(name)} and is now {settings.get(name)}" for name in changed)
         raise UsageError(f"{home}: --resume goes on with the same settings only: {told}")
     network.load_state_dict(load_file(home / WEIGHTS))
-    moments = load_file(home / OPTIMIZER)
+    kept = load_file(home / OPTIMIZER)
     for name, parameter in network.named_parameters():
-        own = {key.partition("/")[2]: moments[key] for key in moments if key.partition("/")[0] == name}
+        own = {key.partition("/")[2]: kept[key] for key in kept if key.partition("/")[0] == name}
         if own:
             optimizer.adam.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
     states = load_file(home / RANDOM)
@@ -107,9 +107,10 @@ def restore(
     return state
 
 
-def _moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+def moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+    """Returns what an optimizer keeps of each parameter, where it lies, as `PARAMETER/NAME`."""
     return {
-        f"{name}/{key}": value.cpu()
+        f"{name}/{key}": value
         for name, parameter in network.named_parameters()
         for key, value in optimizer.adam.state.get(parameter, {}).items()
     }

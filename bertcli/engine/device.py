@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import torch
@@ -12,11 +12,19 @@ import torch
 from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
+from bertcli.model.attention import has_packed_kernel
+from bertcli.model.bert import Layer
+from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network
+from bertcli.tasks.task import Task
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
+# Bytes that training keeps of a token for each unit of a layer's width, as measured; of its share of hidden tokens'
+# scores; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of layers alone.
+KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 50_000, 16
+USABLE = 0.8  # of a GPU's memory
 WORKERS = 8  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
@@ -27,6 +35,7 @@ class Device:
     device: torch.device
     precision: str  # fp32 or bf16
     max_tokens: int
+    is_sized: bool = False  # whether they were asked for
     kernels: bool = False  # whether layers compute by the kernels of `model/kernels/`
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
     workers: int = 1  # processes that get batches ready, and in use also write what became of them
@@ -54,15 +63,42 @@ class Device:
         if learns and self.recomputes:
             recompute(network)
         if self.is_compiled(is_long=is_long):
+            if learns:
+                torch.compiler.reset()  # an earlier run's code would count as ours
             compile_parts(network, layers=not self.kernels)
         return network
+
+    def fitted(self, network: Network) -> Device:
+        """Returns the same device, in whose memory the passes of a network that learns have room.
+
+        It is an estimate; `--max-tokens` has the last word.
+        """
+        if self.is_sized or self.device.type != "cuda":
+            return self
+        memory = USABLE * torch.cuda.get_device_properties(self.device).total_memory
+        tokens = int((memory - STATE * sum(map(torch.numel, network.parameters()))) / self._kept(network.config))
+        return replace(self, max_tokens=max(1, min(self.max_tokens, tokens)))
+
+    def _kept(self, config: Config) -> int:
+        """Returns the bytes that training keeps of a token."""
+        each = KEPT if self.kernels else KEPT_PLAIN if self.precision == "bf16" else KEPT_FP32
+        if self.recomputes:
+            return (each + KEPT_INPUT * config.num_hidden_layers) * config.hidden_size + SCORES
+        return each * config.num_hidden_layers * config.hidden_size + SCORES
 
     def is_compiled(self, *, is_long: bool) -> bool:
         """Returns whether a network is compiled here."""
         return self.compiles == "on" or (self.compiles == "auto" and is_long and self.precision == "bf16")
 
-    def switches(self, *, is_long: bool = False) -> dict[str, object]:
-        """Returns what is in force, for notes."""
+    def is_recorded(self, network: Network, task: Task) -> bool:
+        """Returns whether training records passes as CUDA graphs: of a task whose batches can be filled up."""
+        width = network.config.hidden_size // network.config.num_attention_heads
+        is_packed = self.precision == "bf16" and has_packed_kernel(self.device, torch.bfloat16, width)
+        # What is computed twice takes the state of the random generator, which a recording cannot.
+        return is_packed and task.padding(1) is not None and not self.recomputes
+
+    def switches(self, network: Network, task: Task, *, is_long: bool) -> dict[str, object]:
+        """Returns what is in force while a network learns a task, for notes."""
         is_gpu = self.device.type == "cuda"
         return {
             "device": torch.cuda.get_device_name(self.device) if is_gpu else self.device.type,
@@ -70,6 +106,7 @@ class Device:
             "max_tokens": self.max_tokens,
             "kernels": self.kernels,
             "compiled": self.is_compiled(is_long=is_long),
+            "cuda_graphs": self.is_recorded(network, task),
             "gradient_checkpointing": self.recomputes,
             "workers": self.workers,
             "ranks": self.ranks.size,
@@ -103,6 +140,7 @@ def choose(
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     has_kernels = is_gpu and precision == "bf16" and find_spec("triton") is not None
     has_kernels = has_kernels and kernels == "auto" and torch.cuda.get_device_capability(chosen) >= (8, 0)
+    is_sized = max_tokens is not None
     if max_tokens is None:
         bytes_of_it = torch.cuda.get_device_properties(chosen).total_memory if has_kernels else 0
         max_tokens = LARGE[1] if bytes_of_it >= LARGE[0] else TOKENS.get(chosen.type, TOKENS["cpu"])
@@ -113,6 +151,7 @@ def choose(
         chosen,
         precision,
         max_tokens,
+        is_sized=is_sized,
         kernels=has_kernels,
         compiles=compiles,
         workers=min(WORKERS * gpus, len(os.sched_getaffinity(0))) if is_gpu else 1,
@@ -124,7 +163,10 @@ def compile_parts(network: Network, *, layers: bool) -> None:
 
     One layer's code serves them all, so that compiling takes seconds; torch keeps it on disk for the next process.
     """
+    as_it_is = torch.compiler.disable(Layer.attend)  # type: ignore[no-untyped-call]
     for part in [network.bert.embeddings, *network.heads.values(), *(network.bert.layers if layers else ())]:
         part.compile(dynamic=True)
+        if isinstance(part, Layer):
+            part.attend = as_it_is
         if isinstance(part, MaskedLanguageHead):
             part.loss = torch.compile(part.loss, dynamic=True)  # type: ignore[method-assign]

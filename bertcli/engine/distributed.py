@@ -6,16 +6,24 @@ uneven or even empty, and its hooks do not run in passes that are recorded.
 
 Of each machine's ranks the first one reads and makes the steps of all of them. Every machine reads the same input,
 follows the same order, and takes its own ranks' shares.
+
+Whatever the hosts have to say to each other they say when they meet: each comes with a row of numbers, the first of
+which is whether it has failed. So one that fails, wherever that is, has only to come too, and all end by its error.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from multiprocessing.connection import Client, Connection, Listener
+from itertools import compress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from socket import AF_UNIX, socket
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
@@ -24,15 +32,22 @@ from torch import Tensor, distributed, nn
 
 from bertcli.engine.packing import Step
 from bertcli.engine.signals import Signals
-from bertcli.errors import BadData, BertcliError
+from bertcli.errors import BadData, BertcliError, UsageError
 from bertcli.parallel import Coming
 
 LONGEST_WAIT = timedelta(hours=12)  # of one rank for another, which may score or save meanwhile
 LONGEST_STEP = timedelta(minutes=30)  # of one GPU for another, whose rank may compile meanwhile
+LONGEST_START = 60.0  # seconds of one rank for another of its machine, which has only to open a pipe
 LOSSES = 8  # of a task, at most
+NUMBERS = 5 + LOSSES  # with which a rank may come when all meet
 POLL = 0.5  # seconds after which ranks that wait for records look whether one was told to stop
+GONE = re.compile("connect|by peer|broken pipe|timed out|ncclRemoteError", re.IGNORECASE)  # gloo's, nccl's, the store's
 
 T = TypeVar("T")
+
+
+class Lost(BertcliError):
+    """Another rank that has ended without a word, as one that was killed, or that does not answer."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +76,49 @@ class Ranks:
         first = self.rank - self.local_rank
         return range(first, first + self.local_size)
 
+    # -- meetings
+
+    def meet(self, numbers: Sequence[float] = (), error: BertcliError | None = None) -> list[tuple[float, ...]]:
+        """Returns for each number that of every rank, at every rank when all have come; zeros follow, up to `NUMBERS`.
+
+        Raises, at all of them, the first error that one has come with; `Lost` where one does not come any more.
+        """
+        if self.size == 1:
+            return [(number,) for number in numbers]
+        own = torch.zeros(1 + NUMBERS, dtype=torch.float64)  # which holds a checksum of 32 bits as it is
+        own[: 1 + len(numbers)] = torch.tensor([error is not None, *numbers], dtype=torch.float64)
+        rows = list(own.new_empty(self.size, 1 + NUMBERS))
+        with telling():
+            distributed.all_gather(rows, own, group=self.group)
+        has_failed, *told = zip(*(row.tolist() for row in rows), strict=True)
+        if any(has_failed):
+            first = next(filter(None, self._exchanged(error)))
+            first.is_shared = True
+            raise first
+        return told
+
+    @contextmanager
+    def as_one(self) -> Iterator[None]:
+        """Lets what fails at one rank fail at all, by the same error; none goes on before all have come through."""
+        try:
+            yield
+        except Lost:
+            raise
+        except BertcliError as error:
+            if not error.is_shared:
+                with suppress(Lost):  # then it is this one's alone
+                    self.meet(error=error)
+            raise
+        self.meet()
+
     def gather(self, value: T) -> list[T]:
         """Returns every rank's value, at every rank."""
-        if self.size == 1:
-            return [value]
+        self.meet()
+        return [value] if self.size == 1 else self._exchanged(value)
+
+    def _exchanged(self, value: T) -> list[T]:
         values: list[Any] = [None] * self.size
-        with _told():
+        with telling():
             distributed.all_gather_object(values, value, group=self.group)
         return values
 
@@ -78,25 +130,45 @@ class Ranks:
         """Returns the value of the first of all ranks."""
         return self.gather(value if self.is_first else None)[0]  # type: ignore[return-value]
 
+    def begin_alike(self, path: Path, state: dict[str, Any]) -> None:
+        """Raise `UsageError` where ranks would go apart, as on machines each of which has a disk of its own."""
+        found = self.gather(state)
+        if other := [name for name in state if len({str(one[name]) for one in found}) > 1]:
+            raise UsageError(
+                f"{path}: not all ranks begin with the same {' and '.join(other)}: they need the same options and, for "
+                "--resume, a folder that all machines share"
+            )
+
+    # -- records
+
     def pipes(self) -> list[Connection]:
         """Returns a pipe to each other rank of this machine; to the one that reads, where this is another."""
-        if not self.is_reader:
-            pipe = Client(self.of_reader(""), "AF_UNIX")
+        with TemporaryDirectory() as folder, socket(AF_UNIX) as door:
+            if self.is_reader:
+                door.bind(f"{folder}/feed")
+                door.listen(self.local_size)
+            address = self.of_reader(f"{folder}/feed")
+            if self.is_reader:
+                return self._let_in(door)
+            door.connect(address)
+            pipe = Connection(door.detach())
             pipe.send(self.local_rank)
             return [pipe]
-        if self.local_size == 1:
-            self.of_reader("")
-            return []
-        with TemporaryDirectory() as folder, Listener(f"{folder}/feed", "AF_UNIX", self.local_size) as listener:
-            self.of_reader(str(listener.address))
-            pipes = [listener.accept() for _ in range(self.local_size - 1)]
-        return sorted(pipes, key=lambda pipe: int(pipe.recv()))
+
+    def _let_in(self, door: socket) -> list[Connection]:
+        """Returns the pipes of those who come to the door, in the order of their ranks."""
+        door.settimeout(LONGEST_START)
+        try:
+            pipes = [Connection(door.accept()[0].detach()) for _ in range(self.local_size - 1)]
+            return sorted(pipes, key=lambda pipe: int(pipe.recv()))
+        except (TimeoutError, EOFError):
+            raise Lost("another rank of this machine has not come for its records") from None
 
     def together(self, steps: Coming[tuple[str, Step]], signals: Signals) -> Iterator[tuple[str, Step]]:
         """Yields this rank's part of each step, with the counts and tokens of all, when every rank has its own.
 
-        It ends where a signal told any of the ranks to stop: then all have caught it. Raises `BadData` where machines
-        do not read the same.
+        It ends where it has ended at all ranks, or a signal told any of them to stop: then all have caught it. Raises
+        `BadData` where machines do not read the same.
         """
         coming: tuple[str, Step] | None = None
         has_ended = False
@@ -104,19 +176,19 @@ class Ranks:
             if coming is None and not has_ended and steps.is_near(POLL):
                 coming = next(steps, None)
                 has_ended = coming is None
-            own = None if coming is None else replace(coming[1], parts=())
-            shares = self.gather((signals.caught, has_ended, own))
-            if signals.share(number for number, _, _ in shares):
+            own = (coming[1].check, coming[1].tokens, *coming[1].counts.values()) if coming else ()
+            met = self.meet((signals.caught or 0, has_ended, coming is not None, *own))
+            caught, ended, have, checks, tokens, *counts = met
+            if signals.share(map(int, caught)):
                 return
-            known = [share for _, _, share in shares if share is not None]
-            if len({share.check for share in known}) + any(has_ended for _, has_ended, _ in shares) > 1:
+            if (any(have) and any(ended)) or len(set(compress(checks, have))) > 1:
                 raise BadData("the machines read different records; each has to be given the same files, in one order")
-            if has_ended:
+            if all(ended):
                 return
-            if coming is not None and len(known) == self.size:
+            if coming is not None and all(have):
                 digest, step = coming
-                counts = {name: sum(share.counts[name] for share in known) for name in step.counts}
-                yield digest, replace(step, counts=counts, tokens=sum(share.tokens for share in known))
+                sums = dict(zip(step.counts, map(math.fsum, counts), strict=False))  # then come zeros
+                yield digest, replace(step, counts=sums, tokens=int(sum(tokens)))
                 coming = None
 
 
@@ -134,7 +206,7 @@ class Gradients:
         self._buffer = parameters[0].new_zeros(self._size + LOSSES)
         for parameter, place in zip(parameters, torch.split(self._buffer[: self._size], sizes), strict=True):
             parameter.grad = place.view_as(parameter)
-        with _told():
+        with telling():
             for tensor in network.state_dict().values():
                 distributed.broadcast(tensor, 0)
 
@@ -142,7 +214,7 @@ class Gradients:
         """Make the gradients the sums of all ranks' gradients; returns the sums of their losses."""
         own = self._buffer[self._size : self._size + len(losses)]
         own.copy_(losses)
-        with _told():
+        with telling():
             distributed.all_reduce(self._buffer)
         return own.clone()
 
@@ -152,7 +224,7 @@ def join(device: torch.device) -> Ranks:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "MASTER_ADDR" not in os.environ:
         return ALONE
     is_gpu = device.type == "cuda"
-    with _told():
+    with telling():
         distributed.init_process_group(
             "nccl" if is_gpu else "gloo",
             timeout=LONGEST_STEP if is_gpu else LONGEST_WAIT,
@@ -166,9 +238,14 @@ def join(device: torch.device) -> Ranks:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Tells of the end of another process as what it is."""
+def telling() -> Iterator[None]:
+    """Tells of the end of another process as what it is, and of what else goes wrong between ranks in one line."""
     try:
         yield
     except RuntimeError as error:
-        raise BertcliError(f"another rank has ended ({str(error).splitlines()[0]})") from error
+        what = re.sub(r"^\[\S+\] |\. This is typically .*|\nException raised .*", "", str(error), flags=re.DOTALL)
+        if GONE.search(what):
+            raise Lost(f"another rank has ended, or does not answer ({what})") from error
+        if isinstance(error, distributed.DistError):
+            raise BertcliError(what) from error
+        raise

@@ -53,7 +53,7 @@ class Graphs:
         if shape not in self._graphs:
             device = torch.device("cuda", torch.cuda.current_device())
             if self._seen[shape] == 1 or len(self._graphs) == MOST:
-                return own(batch.to(device), scale.to(device))
+                return own(batch.to(device), scale.to(device, non_blocking=True))
             self._record(shape, own, batch.to(device), scale.to(device))
         graph, inputs, output = self._graphs[shape]
         for place, tensor in zip(inputs, tensors, strict=True):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from bertcli.engine.adam import AdamW
 
-class Lamb(torch.optim.AdamW):
+
+class Lamb(AdamW):
     """AdamW, the change of each weight matrix brought to the length of the rate times that of the matrix itself.
 
     Of two groups of parameters the first holds the matrices. The second, biases and norms, has neither decay nor a
@@ -15,7 +17,7 @@ class Lamb(torch.optim.AdamW):
     """
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]  # nobody here has a closure
+    def step(self) -> None:  # type: ignore[override]  # as AdamW's
         """Take one step, or none where `found_inf` is 1, without making the host wait."""
         group = self.param_groups[0]
         matrices = [parameter for parameter in group["params"] if parameter.grad is not None]

@@ -79,8 +79,8 @@ class Log:
     """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
 
     def __init__(self, path: Path | None, done: int = 0) -> None:
-        """Take what `Rows` takes; without a file nothing is checked, which is for who writes it."""
-        self._file, self._is_checked = Rows(path, done), path is not None
+        """Take what `Rows` takes."""
+        self._file = Rows(path, done)
         self._rows: deque[tuple[Record, list[str], _Arriving]] = deque()
         self._begun = self._drained = time.monotonic()
         self._first: tuple[float, _Arriving] | None = None
@@ -115,7 +115,7 @@ class Log:
         if rows:
             self._file.write(rows)
         yield from rows
-        if bad and self._is_checked:
+        if bad:
             step, (loss, *_, norm) = bad
             what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
             raise Diverged(f"{what} at step {step}; try a lower --lr", step)

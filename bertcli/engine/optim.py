@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
+from bertcli.engine.adam import AdamW
 from bertcli.engine.lamb import Lamb
 
 BETAS, EPSILON, WEIGHT_DECAY, LARGEST_NORM = (0.9, 0.999), 1e-6, 0.01, 1.0
 SCHEDULES = ("linear", "google", "constant")
-OPTIMIZERS = {"adamw": torch.optim.AdamW, "lamb": Lamb}
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,16 @@ import hashlib
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bertcli import __version__, folder
 from bertcli.engine import checkpoint
@@ -21,6 +24,7 @@ from bertcli.engine.feed import Feed
 from bertcli.engine.log import Log, Rows
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.packing import Step
+from bertcli.engine.saver import Saver
 from bertcli.engine.scores import Scored, evaluated
 from bertcli.engine.settings import Input, Output, Settings
 from bertcli.engine.signals import Signals
@@ -60,6 +64,7 @@ class Run:
         self._has_ended = False  # before its last step
         self._input = Input()
         self._epoch_ends: list[int] = []
+        self._randoms: deque[tuple[int, dict[str, Tensor]]] = deque()  # after each step of which the losses may be bad
 
     def stream(self, chunks: Iterator[Chunk | None], pool: Pool | None = None, told: list[Any] | None = None) -> None:
         """Take a stream that will be read, by a pool, while the first epoch trains. Raises `CannotCreate`.
@@ -97,9 +102,10 @@ class Run:
         The dev set is scored where `output` says, and at the end. The spool goes with the process, and with the last
         step the checkpoints; a run stopped before it keeps one, from which `resume` goes on. A signal ends the step at
         hand, saves and stops: raises `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train
-        on, `Diverged` where a loss or a gradient is no finite number: where there are checkpoints, the last step before
-        is one then.
+        on, `UsageError` where ranks would go apart, `Diverged` where a loss or a gradient is no finite number: where
+        there are checkpoints, the last step before is one then.
         """
+        self.device = self.device.fitted(network)
         self.device.place(network, learns=True, is_long=self._is_long).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
         kind, bias_correction = self.settings.optimizer, self.settings.bias_correction
@@ -108,35 +114,38 @@ class Run:
             torch.manual_seed(self.settings.seed + self.ranks.rank)
         if self.output.resume:
             self._resume(network, optimizer)
+        self.ranks.begin_alike(self.output.path, self._state(network))
         count = sum(parameter.numel() for parameter in network.parameters())
         self.say(f"{count:,} parameters, {self.last - self.done:,} steps of {self.settings.batch_size} examples")
         trainer = Trainer(network, self.task, optimizer, self.device)
         home = self.output.path if self.ranks.is_first else None
         log = Log(home and home / self.output.log, self.done)
         self._scores = Rows(home and home / "scores.jsonl", self.done)
-        with closing(log), closing(self._scores), Signals() as signals:
+        saver = Saver(self.output.path, network, optimizer)
+        with closing(log), closing(self._scores), Signals() as signals, saver as self._saver:
             try:
-                for row in self._steps(trainer, log, signals):
-                    self.last_row = row
-                    yield row
+                with self.ranks.as_one():
+                    for row in self._steps(trainer, log, signals):
+                        self.last_row = row
+                        yield row
             except Diverged as error:
-                raise self._saved(error, network, optimizer) from None
-            self._end(network, optimizer, signals)
+                raise self._saved(error, network) from None
+            self._end(network, signals)
         if self.is_complete and self.ranks.is_first:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
 
-    def _end(self, network: Network, optimizer: Optimizer, signals: Signals) -> None:
+    def _end(self, network: Network, signals: Signals) -> None:
         """Save what was trained, by what ended it."""
-        if signals.caught and 0 < self.done < self.last:
-            self._checkpoint(network, optimizer)
-        if self.done < self.last:
-            signals.stop(self.done)
-            raise BadData("there is no record to train on")
-        if not self.is_complete:
-            self._checkpoint(network, optimizer)
-        if not self.settings.early_stop:
+        is_whole = self.done == self.last
+        if not self.is_complete and (is_whole or (signals.caught and self.done)):
+            self._checkpoint(network)
+        self._saver.wait()
+        if is_whole and not self.settings.early_stop:
             self._offer(network)
+        self.ranks.meet()  # `torchrun` kills the first one, which may still be saving, soon after another has ended
         signals.stop(self.done)
+        if not is_whole:
+            raise BadData("there is no record to train on")
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
@@ -144,15 +153,19 @@ class Run:
             return
         is_compiling = self.device.is_compiled(is_long=self._is_long)
         for step in self._batches(trainer, signals):
-            if self.done == 0 and self.output.is_first and self.ranks.is_first:
-                folder.clear(self.output.path)  # the first examples are there: now an old model may go
-                checkpoint.begin(self.output.path)
+            if self.done == 0 and self.output.is_first:
+                if self.ranks.is_first:
+                    folder.clear(self.output.path)  # the first examples are there: now an old model may go
+                    checkpoint.begin(self.output.path)
+                self.ranks.meet()  # none waits in the step for one that has failed here
+            self._remember(trainer.network)
             self.done += 1
             begun = time.monotonic()
             log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)
             if is_compiling:
                 self.say(f"step {self.done}: compiled, and taken, in {time.monotonic() - begun:.1f} s")
             is_compiling = False
+            self._saver.poll()
             is_last = self.done == self.last
             is_saved = is_last or (self.output.save_every and self.done % self.output.save_every == 0)
             is_kept, is_scored = self.done in self.output.save_at, is_last or self._is_scored(bool(is_saved))
@@ -165,8 +178,8 @@ class Run:
             if is_last or self._has_ended:
                 return
             if is_saved:
-                self._checkpoint(trainer.network, trainer.optimizer)
-                self.say(f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved")
+                told = f"step {self.done} of {self.last}: loss {self.last_row['loss']:.4f}, saved"
+                self._checkpoint(trainer.network, then=partial(self.say, told))
         yield from log.drain(now=True)
 
     def _batches(self, trainer: Trainer, signals: Signals) -> Iterator[Step]:
@@ -214,30 +227,41 @@ class Run:
             self.best = Scored(**state["best"])
         self.say(f"resuming after step {self.done}")
 
-    def _checkpoint(self, network: Network, optimizer: Optimizer) -> None:
-        """Save what `resume` goes on from; all ranks must do so together."""
+    def _checkpoint(self, network: Network, then: Callable[[], None] = lambda: None) -> None:
+        """Begin to save what `resume` goes on from; all ranks must do so together."""
         randoms = self.ranks.gather(checkpoint.random_states(network))
         if self.ranks.is_first:
-            checkpoint.save(self.output.path, network, optimizer, self._state(network), randoms=randoms[1:])
+            self._saver.save(self._state(network), randoms, then=then)
+
+    def _remember(self, network: Network) -> None:
+        """Keep the random states of the steps since the last one that is known to be good."""
+        while self._randoms and self._randoms[0][0] < self.last_row.get("step", 0):
+            self._randoms.popleft()
+        self._randoms.append((self.done, checkpoint.random_states(network)))
 
     def _state(self, network: Network) -> dict[str, Any]:
         best = asdict(self.best) if self.best.scores else None
         told = {"settings": self._fingerprint(network), "input": asdict(self._input), "best": best}
         return {"step": self.done, **told}
 
-    def _saved(self, error: Diverged, network: Network, optimizer: Optimizer) -> Diverged:
+    def _saved(self, error: Diverged, network: Network) -> Diverged:
         """Make a checkpoint of the step before the one that could not be taken; returns the error that names both.
 
         The checkpoint before stays too, for what leads to such a step may have begun earlier. There is none of a run
-        without checkpoints, nor where the weights themselves are no finite numbers.
+        without checkpoints, nor where the weights themselves are no finite numbers. Who resumes from it comes to the
+        same step: the random states are those of before it.
         """
         is_whole = all(bool(parameter.isfinite().all()) for parameter in network.parameters())
         if not (error.step and error.step > 1 and self.output.save_every and is_whole):
             return error
         self.done = error.step - 1  # the optimizer went no further, although the host did
-        checkpoint.save(self.output.path, network, optimizer, self._state(network), keep=2)
-        home = self.output.path / "checkpoint" / str(self.done)
-        return Diverged(f"{error}; step {self.done} is saved in {home}", error.step)
+        with self.ranks.as_one():
+            randoms = self.ranks.gather(dict(self._randoms)[self.done])
+            if self.ranks.is_first:
+                self._saver.save(self._state(network), randoms, keep=2)
+                self._saver.wait()
+        error.args = (f"{error}; step {self.done} is saved in {self.output.path / 'checkpoint' / str(self.done)}",)
+        return error
 
     def _fingerprint(self, network: Network) -> dict[str, Any]:
         """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
@@ -293,7 +317,7 @@ class Run:
             **self.task.notes(),
             "step": self.done,
             "settings": {**asdict(self.settings), "steps": self.steps},
-            "engine": self.device.switches(is_long=self._is_long),
+            "engine": self.device.switches(network, self.task, is_long=self._is_long),
             **({"dev": self.dev_scores} if self.dev else {}),
             **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }

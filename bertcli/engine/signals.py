@@ -54,9 +54,9 @@ class Signals:
         if self._waits:
             raise _Woken
 
-    def share(self, numbers: Iterable[int | None]) -> bool:
-        """Take what several processes have caught for caught here too; returns whether there is anything."""
-        found = max((number for number in numbers if number is not None), default=None)
+    def share(self, numbers: Iterable[int]) -> bool:
+        """Take what several processes have caught, 0 for nothing, for caught here too; returns whether one has."""
+        found = max(filter(None, numbers), default=None)
         if found is not None:
             self._since = self._since if self.caught else time.monotonic()  # the same one may be on its way here
             self.caught = found

@@ -89,8 +89,6 @@ class Sweep:
             try:
                 watch(run, run.train(network_of(run.settings)))
             except Diverged as error:
-                if self.device.ranks.size > 1:  # the others do not know of it
-                    raise
                 self.warn(f"run {number + 1} has failed: {error}")
                 checkpoint.discard(self.output.path, is_finished=False)  # else the next run would take its for its own
             self._judge(run, f"run {number + 1}")

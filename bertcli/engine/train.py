@@ -14,7 +14,6 @@ from bertcli.engine.distributed import Gradients
 from bertcli.engine.graphs import Graphs, filled
 from bertcli.engine.optim import Optimizer
 from bertcli.engine.packing import Step, prepared
-from bertcli.model.attention import has_packed_kernel
 from bertcli.model.heads import Network
 from bertcli.tasks.task import Batch, Example, Task
 
@@ -25,10 +24,7 @@ class Trainer:
     def __init__(self, network: Network, task: Task, optimizer: Optimizer, device: Device) -> None:
         """Take a network that is on its device already."""
         self.network, self.task, self.optimizer, self.device = network, task, optimizer, device
-        width = network.config.hidden_size // network.config.num_attention_heads
-        is_packed = device.precision == "bf16" and has_packed_kernel(device.device, torch.bfloat16, width)
-        # What is computed twice takes the state of the random generator, which a recording cannot.
-        is_recorded = is_packed and task.padding(1) is not None and not device.recomputes
+        is_recorded = device.is_recorded(network, task)
         # Recordings are made on a stream of their own, on which all gradients must be computed then.
         self._stream = torch.cuda.Stream(device.device) if is_recorded else None  # type: ignore[no-untyped-call]
         self._graphs = Graphs() if is_recorded else None
@@ -63,7 +59,7 @@ class Trainer:
             batch, scale = batch.pinned(), scale.pin_memory()
         if self._graphs:
             return self._graphs.run(self._pass, batch, scale)
-        return self._pass(batch.to(self.device.device), scale.to(self.device.device))
+        return self._pass(batch.to(self.device.device), scale.to(self.device.device, non_blocking=True))
 
     def _pass(self, batch: Batch, scale: Tensor) -> Tensor:
         """Add a batch's part to the gradients; returns its part of each loss."""

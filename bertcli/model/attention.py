@@ -11,7 +11,6 @@ from torch.nn.functional import scaled_dot_product_attention
 from bertcli.model.packed import Packed
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # compiled layers call it as it is
 def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
     """Returns softmax(QKᵀ/√width)V over each token's own sequence: (T, heads, width) from three of that shape.
 
@@ -32,6 +31,13 @@ def has_packed_kernel(device: torch.device, dtype: torch.dtype, width: int) -> b
         and torch.cuda.get_device_capability(device) >= (8, 0)
         and _is_as_known()
     )
+
+
+def has_kernel(longest: int, width: int) -> bool:
+    """Returns whether our own kernel takes sequences of that length, and heads of that width, from a fused layer."""
+    from bertcli.model.kernels import attention  # Triton is not there everywhere
+
+    return longest <= attention.LONGEST and width in attention.WIDTHS
 
 
 @cache

@@ -45,6 +45,8 @@ class Embeddings(nn.Module):
 class Layer(nn.Module):
     """Self-attention, then feed-forward, each added to its input and normalised."""
 
+    attend = staticmethod(attend)
+
     def __init__(self, config: Config) -> None:
         """Make the four products and two norms."""
         super().__init__()
@@ -67,7 +69,7 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, packed: Packed) -> Tensor:
         """Returns the next layer's input: (T, H) from (T, H)."""
         dropout = self.attention_dropout if self.training else 0.0
-        mixed = attend(*self.parts(x), packed, dropout).flatten(1)
+        mixed = self.attend(*self.parts(x), packed, dropout).flatten(1)
         x = self.attention_norm(x + self.dropout(self.attended(mixed)))
         return self.output_norm(x + self.dropout(self.down(self.activation(self.up(x)))))  # type: ignore[no-any-return]
 

@@ -48,7 +48,7 @@ answer = transformers.pipeline(
 texts = [json.loads(line)["text"] for line in open(file)]
 answer(texts[: int(size)], truncation=True, max_length=512)
 begun = time.perf_counter()
-made = [json.dumps(each) for each in answer(iter(texts), truncation=True, max_length=512)]
+made = [json.dumps(each) for each in answer(texts, truncation=True, max_length=512)]
 print(len(made) / (time.perf_counter() - begun))
 """
 SENTENCES = """

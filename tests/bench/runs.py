@@ -23,6 +23,7 @@ SWITCHES = (
     "precision",
     "kernels",
     "compiled",
+    "cuda_graphs",
     "max_tokens",
     "optimizer",
     "workers",
@@ -84,7 +85,7 @@ def ours(arguments: str, out: Path, warm: int, launcher: str = "", env: dict[str
     """
     shutil.rmtree(out, ignore_errors=True)
     seen, begun = out.with_suffix(".json"), time.time()
-    line = f"{sys.executable} {launcher} {WATCHED} {seen} pretrain -o {out} --save-every 0 {arguments}"
+    line = f"{sys.executable} {launcher} {WATCHED} {seen} pretrain -o {out} {arguments}"
     printed = process(line, env)
     log = out / "log.jsonl"
     rows = [json.loads(row) for row in log.read_text().splitlines()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,7 @@ def test_epochs_are_masked_and_ordered_afresh(whole: Path) -> None:
 
 
 def test_checkpoints_on_the_way_keep_the_newest_alone(tmp_path: Path) -> None:
+    """And are there when that is said."""
     seen = []
     path = tmp_path / "model"
     path.mkdir()
@@ -100,18 +102,16 @@ def test_checkpoints_on_the_way_keep_the_newest_alone(tmp_path: Path) -> None:
     network = build(task, models.config())
     one = Run(task, SETTINGS, Output(path, save_every=3, save_at=(2, 5)), choose("cpu"), {})
     one.stream(chunk(task.encode(record)) for record in PAIRS)
-    original = checkpoint.save
 
-    def watched(*args: Any, **more: Any) -> None:
-        original(*args, **more)
-        seen.append([home.name for home in checkpoint.complete(path)])
+    def watch(message: str) -> None:
+        if told := re.fullmatch(r"step (\d+) of 12: loss (.*), saved", message):
+            row = next(row for row in logged(path) if row["step"] == int(told[1]))
+            assert told[2] == f"{row['loss']:.4f}"
+            seen.append((told[1], [home.name for home in checkpoint.complete(path)]))
 
-    checkpoint.save = watched  # to look at the folder, which is done with at the end
-    try:
-        list(one.train(network))
-    finally:
-        checkpoint.save = original
-    assert seen == [["3"], ["6"], ["9"]]
+    one.say = watch
+    list(one.train(network))
+    assert seen == [("3", ["3"]), ("6", ["6"]), ("9", ["9"])]
     assert sorted(home.name for home in (path / "steps").iterdir()) == ["2", "5"]
     fifth = json.loads((path / "steps" / "5" / "bertcli.json").read_text())
     assert fifth["step"] == 5

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import models
+import program
 import pytest
 from program import Result
 from torch._dynamo.utils import counters
@@ -52,3 +54,13 @@ def test_what_is_compiled_is_told(invoke: Callable[..., Result], tmp_path: Path)
     assert "step 1: compiled, and taken, in " in done.err
     engine = json.loads((tmp_path / "model" / "bertcli.json").read_text())["engine"]
     assert (engine["compiled"], engine["kernels"], engine["ranks"]) == (True, False, 1)
+
+
+def test_what_is_not_compiled_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
+    """Loading it takes longer than many a run."""
+    models.save(models.theirs("BertForPreTraining", noise=0), tmp_path / "start")
+    texts = models.lines(models.coloured(16))
+    for line in ("finetune classification -m start -o model --epochs 1", "predict -m model"):
+        code = f"import sys; from bertcli.cli import run; print(run({line.split()}), 'torch._dynamo' in sys.modules)"
+        done = program.run([sys.executable, "-c", code], texts, tmp_path)
+        assert done.out.endswith(b"0 False\n"), done

@@ -9,18 +9,24 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import models
 import pytest
+import torch
 import toys
 import warm
 from hypothesis import given
 from hypothesis import strategies as st
 from program import environment
+from safetensors.torch import load_file
 
-from bertcli.engine.packing import dealt
+from bertcli.engine import distributed
+from bertcli.engine.packing import Step, dealt
+from bertcli.engine.signals import Signals
+from bertcli.errors import BadData, BertcliError
 
 SMALL = ["--num-layers", 1, "--hidden-size", 32, "--num-heads", 2, "--max-length", 64, "--device", "cpu"]
 PRETRAIN = ["pretrain", "--batch-size", 16, "--lr", 3e-3, "--max-tokens", 100, *SMALL]
@@ -43,6 +49,7 @@ class Ranks:
         *line: object,
         apart: bool = False,
         inputs: tuple[str, ...] = ("pairs.jsonl", "pairs.jsonl"),
+        folders: tuple[str, ...] = (".", "."),
     ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -55,7 +62,7 @@ class Ranks:
             with files[0].open("rb") as stdin, files[1].open("wb") as out, files[2].open("wb") as err:
                 words = [str(word) for word in line]
                 variables = shared | local | {"RANK": f"{rank}"}
-                self.processes.append(program.start(words, folder, [stdin, out, err], **variables))
+                self.processes.append(program.start(words, folder / folders[rank], [stdin, out, err], **variables))
 
     def wait(self) -> list[int]:
         """Returns how the ranks have ended."""
@@ -166,25 +173,191 @@ def test_ranks_draw_their_own_dropout(program: warm.Program, tmp_path: Path) -> 
     assert one != pytest.approx(two, abs=1e-5)
 
 
+def test_a_second_run_goes_on_where_the_first_has_diverged(program: warm.Program, tmp_path: Path) -> None:
+    """At all ranks, of which the first alone looks at the losses."""
+    start = toys.start(tmp_path / "start")
+    for name, count in (("train.jsonl", 48), ("dev.jsonl", 20)):
+        (tmp_path / name).write_bytes(models.lines(toys.records("classification", count)))
+    line = ["finetune", "classification", "-m", start, "--dev", "dev.jsonl", "--device", "cpu"]
+    line += ["--batch-size", 16, "--epochs", 3, "--lr", "1e38,3e-3", "-o", "two"]
+    ranks = Ranks(program, tmp_path, *line, inputs=("train.jsonl", "train.jsonl"))
+    assert ranks.wait() == [0, 0], ranks.err()
+    told = json.loads((tmp_path / "out0").read_text())
+    assert [row["value"] is None for row in told["runs"]] == [True, False]
+    assert ranks.err().count("run 1 has failed: the loss is nan") == 1
+    assert ranks.err(1) == ""
+
+
+# -- errors ---------------------------------------------------------------------------------------------------------
+
+
+def assert_told_once(ranks: Ranks, status: int, problem: str) -> None:
+    """Asserts that all ranks have ended by an error that the first of them has told in one line."""
+    assert ranks.wait() == [status, status], ranks.err() + ranks.err(1)
+    told = [line for line in ranks.err().splitlines() if line.startswith("bertcli pretrain: ")]
+    assert len(told) == 1, ranks.err()
+    assert problem in told[0]
+    assert ranks.err(1) == ""
+
+
 def test_machines_that_read_other_records_are_told(program: warm.Program, tmp_path: Path) -> None:
     (tmp_path / "less.jsonl").write_bytes(b"".join(PAIRS.splitlines(keepends=True)[:-1]))
     line = [*PRETRAIN, "--steps", 100, "-o", "two"]
     ranks = Ranks(program, tmp_path, *line, apart=True, inputs=("pairs.jsonl", "less.jsonl"))
-    assert ranks.wait() == [65, 65]
-    assert "the machines read different records; each has to be given the same files" in ranks.err()
+    assert_told_once(ranks, 65, "the machines read different records; each has to be given the same files")
 
 
-def test_a_bad_line_ends_all_ranks(program: warm.Program, tmp_path: Path) -> None:
-    (tmp_path / "bad.jsonl").write_bytes(PAIRS + b"{}\n")
-    ranks = Ranks(program, tmp_path, *PRETRAIN, "--steps", 9, "-o", "two", inputs=("bad.jsonl", "bad.jsonl"))
-    assert ranks.wait() == [65, 65]
-    assert "<stdin>:301: field 'tokens'" in ranks.err()
+@pytest.mark.parametrize(
+    ("inputs", "apart"), [(("bad", "bad"), False), (("bad", "bad"), True), (("pairs", "bad"), True)]
+)
+def test_a_bad_line_ends_all_ranks(program: warm.Program, tmp_path: Path, inputs: tuple[str, ...], apart: bool) -> None:
+    """Of what one machine alone has been given, too."""
+    lines = PAIRS.splitlines(keepends=True)
+    (tmp_path / "bad.jsonl").write_bytes(b"".join([*lines[:150], b"{}\n", *lines[150:]]))
+    files = tuple(f"{name}.jsonl" for name in inputs)
+    ranks = Ranks(program, tmp_path, *PRETRAIN, "--steps", 9, "-o", "two", apart=apart, inputs=files)
+    assert_told_once(ranks, 65, "<stdin>:151: field 'tokens'")
     assert not (tmp_path / "two").exists()
 
 
-def test_a_killed_rank_is_no_hang(program: warm.Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize("inputs", [("empty", "empty"), ("pairs", "empty")])
+def test_nothing_to_read_ends_all_ranks(program: warm.Program, tmp_path: Path, inputs: tuple[str, ...]) -> None:
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    files, is_one = tuple(f"{name}.jsonl" for name in inputs), inputs[0] == inputs[1]
+    ranks = Ranks(program, tmp_path, *PRETRAIN, "--steps", 9, "-o", "two", apart=not is_one, inputs=files)
+    assert_told_once(ranks, 65, "there is no record to train on" if is_one else "the machines read different records")
+    assert not (tmp_path / "two").exists()
+
+
+def test_what_fails_before_training_is_told_once(program: warm.Program, tmp_path: Path) -> None:
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "config.json").write_text("{}")
+    assert_told_once(Ranks(program, tmp_path, *PRETRAIN, "-o", "two"), 73, "two: holds a model already")
+
+
+def test_a_step_that_cannot_be_taken_ends_all_ranks(program: warm.Program, tmp_path: Path) -> None:
+    """With a checkpoint that has what every rank draws from."""
+    line = [*PRETRAIN, "--steps", 20, "--warmup", 4, "--save-every", 10, "-o", "two"]
+    assert_told_once(
+        Ranks(program, tmp_path, *line, "--lr", 1e30),
+        1,
+        "is nan at step 2; try a lower --lr; step 1 is saved in two/checkpoint/1",
+    )
+    states = load_file(tmp_path / "two" / "checkpoint" / "1" / "random.safetensors")
+    assert sorted(states) == ["cpu", "cpu/1"]
+    assert [row["step"] for row in logged(tmp_path / "two")] == [1]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_is_no_hang(program: warm.Program, tmp_path: Path, rank: int) -> None:
     ranks = Ranks(program, tmp_path, *PRETRAIN, "--steps", 100_000, "-o", "two")
     ranks.wait_for_step("two", 5)
-    os.kill(ranks.processes[1].pid, signal.SIGKILL)
-    assert ranks.wait() == [1, -signal.SIGKILL]
-    assert "has ended" in ranks.err() or "died" in ranks.err()
+    os.kill(ranks.processes[rank].pid, signal.SIGKILL)
+    other = 1 - rank
+    assert ranks.wait()[other] == 1
+    *_, told = ranks.err(other).splitlines()
+    assert told.startswith("bertcli pretrain: another rank has ended, or does not answer (")
+
+
+def test_a_killed_feed_is_no_hang(program: warm.Program, tmp_path: Path) -> None:
+    """It is the reading process of the machine, from which all its ranks have their records."""
+    ranks = Ranks(program, tmp_path, *PRETRAIN, "--steps", 100_000, "-o", "two")
+    ranks.wait_for_step("two", 5)
+    reader = ranks.processes[0].pid
+    (feed,) = map(int, Path(f"/proc/{reader}/task/{reader}/children").read_text().split())
+    os.kill(feed, signal.SIGKILL)
+    assert_told_once(ranks, 1, "died")
+
+
+def test_ranks_do_not_go_on_from_different_checkpoints(program: warm.Program, tmp_path: Path) -> None:
+    """As on machines each of which has a disk of its own."""
+    line = [*PRETRAIN, "--steps", 50, "-o", "two"]
+    assert Ranks(program, tmp_path, *line, "--stop-at", 3).wait() == [0, 0]
+    (tmp_path / "elsewhere").mkdir()
+    ranks = Ranks(program, tmp_path, *line, "-v", tmp_path / "vocab.txt", "--resume", folders=(".", "elsewhere"))
+    assert_told_once(ranks, 2, "two: not all ranks begin with the same step and input: they need the same options")
+
+
+def test_a_rank_that_does_not_come_for_records_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "LONGEST_START", 0.05)
+    with pytest.raises(BertcliError, match=r"^another rank of this machine has not come for its records$"):
+        distributed.Ranks(local_size=2).pipes()
+
+
+# -- meetings -------------------------------------------------------------------------------------------------------
+
+WAITS, HAS_ENDED = (0, 0, 0), (0, 1, 0)
+
+
+class Met(distributed.Ranks):
+    """The first of two ranks; what the other comes with is known."""
+
+    others: ClassVar[list[tuple[float, ...]]]
+
+    def meet(self, numbers: Sequence[float] = (), error: BertcliError | None = None) -> list[tuple[float, ...]]:
+        rows = [[*row, *[0.0] * (distributed.NUMBERS - len(row))] for row in (numbers, self.others.pop(0))]
+        return list(zip(*rows, strict=True))
+
+
+class Here(Iterator[tuple[str, Step]]):
+    """Steps that are there at once."""
+
+    def __init__(self, count: int) -> None:
+        self._steps = iter([("digest", Step((), {"loss": 2.5}, 7, check=9))] * count)
+
+    def is_near(self, seconds: float) -> bool:
+        return True
+
+    def __next__(self) -> tuple[str, Step]:
+        return next(self._steps)
+
+
+@pytest.mark.parametrize(
+    ("others", "steps"),
+    [
+        ([(0, 0, 1, 9, 5, 1.5), HAS_ENDED], 1),
+        ([(0, 0, 1, 9, 5, 1.5), WAITS, WAITS, HAS_ENDED], 1),
+        ([(signal.SIGTERM, 0, 1, 9, 5, 1.5)], 0),
+    ],
+)
+def test_ranks_end_when_all_have_ended(others: list[tuple[float, ...]], steps: int) -> None:
+    Met.others = others
+    taken = list(Met(size=2).together(Here(1), Signals()))  # type: ignore[arg-type]
+    assert [(step.counts, step.tokens) for _, step in taken] == [({"loss": 4.0}, 12)] * steps
+    assert Met.others == []
+
+
+@pytest.mark.parametrize(("own", "other"), [(0, (0, 0, 1, 9, 5, 1.5)), (1, HAS_ENDED), (1, (0, 0, 1, 8, 5, 1.5))])
+def test_ranks_that_have_not_the_same_steps_are_told(own: int, other: tuple[float, ...]) -> None:
+    Met.others = [other]
+    with pytest.raises(BadData, match="different records"):
+        list(Met(size=2).together(Here(own), Signals()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (
+            RuntimeError("[/w/pair.cc:553] Connection closed by peer [127.0.0.1]:29. This is typically caused by …"),
+            distributed.Lost,
+            "another rank has ended, or does not answer (Connection closed by peer [127.0.0.1]:29)",
+        ),
+        (
+            RuntimeError("[/w/unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation to complete"),
+            distributed.Lost,
+            "another rank has ended, or does not answer (Timed out waiting 8000ms for recv operation to complete)",
+        ),
+        (
+            torch.distributed.DistNetworkError("The server socket has failed to listen; address already in use"),
+            BertcliError,
+            "The server socket has failed to listen; address already in use",
+        ),
+        (RuntimeError("CUDA out of memory"), RuntimeError, "CUDA out of memory"),
+    ],
+)
+def test_what_goes_wrong_between_ranks_is_told_as_what_it_is(
+    error: Exception, kind: type[Exception], told: str
+) -> None:
+    with pytest.raises(kind) as caught, distributed.telling():
+        raise error
+    assert (type(caught.value), str(caught.value)) == (kind, told)

@@ -310,7 +310,7 @@ def test_nothing_outlives_a_killed_run(program: warm.Program, tmp_path: Path) ->
 
 def test_a_signal_that_another_rank_has_told_of_and_then_comes_is_one() -> None:
     with signals.Signals() as held:
-        assert held.share([None, signal.SIGTERM])
+        assert held.share([0, signal.SIGTERM])
         os.kill(os.getpid(), signal.SIGTERM)
         assert held.caught == signal.SIGTERM  # and the process lives
 

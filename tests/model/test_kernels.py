@@ -15,7 +15,7 @@ tl = pytest.importorskip("triton.language")
 from bertcli.model.bert import Bert, initialize  # noqa: E402
 from bertcli.model.config import of_size  # noqa: E402
 from bertcli.model.fused import fuse  # noqa: E402
-from bertcli.model.kernels import attention  # noqa: E402
+from bertcli.model.kernels import attention, norm  # noqa: E402
 from bertcli.model.kernels.attention import attend  # noqa: E402
 from bertcli.model.kernels.gelu import gelu  # noqa: E402
 from bertcli.model.kernels.launch import kept, threshold  # noqa: E402
@@ -45,13 +45,16 @@ def assert_same(ours: Function, plain: Function, inputs: list[Tensor]) -> None:
 
 
 @pytest.mark.parametrize("width", [48, 64])
-def test_add_norm(width: int) -> None:
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_add_norm(monkeypatch: pytest.MonkeyPatch, width: int, dropout: float) -> None:
+    monkeypatch.setattr(norm, "seed_for", lambda like, dropout: seed(5))
+    mask = masked(37, 64, 5, dropout)[:, :width]
+
     def plain(x: Tensor, product: Tensor, bias: Tensor, weight: Tensor, shift: Tensor) -> Tensor:
-        return 3 * functional.layer_norm(x + product + bias, (width,), weight, shift, 1e-12)
+        return functional.layer_norm(x + (product + bias) * mask, (width,), weight, shift, 1e-12)
 
     def ours(*inputs: Tensor) -> Tensor:
-        once, again = add_norm(*inputs, 1e-12, 0.0)
-        return once + 2 * again  # the gradients of both uses are added up
+        return add_norm(*inputs, 1e-12, dropout)
 
     assert_same(ours, plain, drawn((37, width), (37, width), (width,), (width,), (width,)))
 
@@ -68,75 +71,69 @@ def attended(product: Tensor, bias: Tensor, dropout: float = 0.0) -> Tensor:
     return attend(product + bias.detach(), bias, bounds, HEADS, max(LENGTHS), dropout)
 
 
+def attended_plainly(product: Tensor, bias: Tensor, masks: Tensor | None = None) -> Tensor:
+    """By the formula; `masks` (B, heads, longest, longest) scale the probabilities."""
+    rows = []
+    for number, sequence in enumerate((product + bias).view(-1, 3, HEADS, WIDTH).split(LENGTHS)):
+        query, key, value = sequence.permute(1, 2, 0, 3)
+        probabilities = (query @ key.transpose(1, 2) / WIDTH**0.5).softmax(-1)
+        if masks is not None:
+            probabilities = probabilities * masks[number, :, : len(sequence), : len(sequence)]
+        rows.append((probabilities @ value).transpose(0, 1).flatten(1))
+    return torch.cat(rows)
+
+
 # Blocks as large as the longest sequence, then several of them in one.
 @pytest.mark.parametrize("blocks", [{}, {"FORWARD": (16, 16, 4, 1), "BACKWARD_WHOLE": (16, 16, 4, 1)}])
 @pytest.mark.parametrize("other", [16, 32])
-def test_attention(monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]], other: int) -> None:
-    def plain(product: Tensor, bias: Tensor) -> Tensor:
-        parts = (product + bias).view(-1, 3, HEADS, WIDTH)
-        rows = [
-            functional.scaled_dot_product_attention(*sequence.permute(1, 2, 0, 3)).transpose(0, 1).flatten(1)
-            for sequence in parts.split(LENGTHS)
-        ]
-        return torch.cat(rows)
-
-    monkeypatch.setattr(attention, "BACKWARD", (16, other, 4, 1))
-    for name, block in blocks.items():
-        monkeypatch.setattr(attention, name, block)
-    assert_same(attended, plain, drawn((sum(LENGTHS), 3 * HEADS * WIDTH), (3 * HEADS * WIDTH,)))
-
-
-@pytest.mark.parametrize("blocks", [{}, {"FORWARD": (16, 16, 4, 1), "BACKWARD_WHOLE": (16, 16, 4, 1)}])
-def test_dropout_is_the_same_in_both_passes(
-    monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]]
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_attention(
+    monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]], other: int, dropout: float
 ) -> None:
-    """A gradient is right only if the backward pass leaves out what the forward pass did."""
+    monkeypatch.setattr(attention, "BACKWARD_KEYS", (other, 16, 4, 1))
+    monkeypatch.setattr(attention, "BACKWARD_QUERIES", (16, other, 4, 1))
     for name, block in blocks.items():
         monkeypatch.setattr(attention, name, block)
-    shapes = {
-        "attend": [(sum(LENGTHS), 3 * HEADS * WIDTH), (3 * HEADS * WIDTH,)],
-        "add_norm": [(8, 32), (8, 32), (32,), (32,), (32,)],
-    }
-    functions: dict[str, Function] = {
-        "attend": lambda *inputs: attended(*inputs, 0.3),
-        "add_norm": lambda *inputs: add_norm(*inputs, 1e-12, 0.3)[0],
-    }
-    for name, function in functions.items():
-        inputs = drawn(*shapes[name])
+    monkeypatch.setattr(attention, "seed_for", lambda like, dropout: seed(5))
+    span = triton.next_power_of_2(max(LENGTHS))  # so many rows of the mask has each sequence and head
+    mask = masked(len(LENGTHS) * HEADS * span, span, 5, dropout).view(len(LENGTHS), HEADS, span, span)
+    assert_same(
+        lambda *inputs: attended(*inputs, dropout),
+        lambda *inputs: attended_plainly(*inputs, mask),
+        drawn((sum(LENGTHS), 3 * HEADS * WIDTH), (3 * HEADS * WIDTH,)),
+    )
 
-        def at(*inputs: Tensor, function: Function = function) -> Tensor:
-            torch.manual_seed(5)
-            return function(*inputs)
 
-        out = at(*inputs)
-        (upstream,) = drawn(tuple(out.shape))
-        gradients = torch.autograd.grad(out, inputs, upstream.detach())
-        for place, gradient in enumerate(gradients):
-            (direction,) = drawn(tuple(gradient.shape))
-            size = 1e-2
-            if DEVICE == "cuda" and name == "attend":  # it multiplies in TF32: only what is linear can be told
-                direction, size = direction * (torch.arange(direction.shape[-1]) >= 2 * HEADS * WIDTH).to(DEVICE), 1.0
-            step = size * direction.detach()
-            there, back = (
-                (at(*(x + sign * step if n == place else x for n, x in enumerate(inputs))) * upstream).sum()
-                for sign in (1, -1)
-            )
-            torch.testing.assert_close((there - back) / (2 * size), (gradient * direction).sum(), rtol=1e-2, atol=5e-2)
-        torch.manual_seed(6)
-        assert not torch.allclose(function(*inputs), out)
+def test_each_pass_has_another_dropout() -> None:
+    inputs = drawn((sum(LENGTHS), 3 * HEADS * WIDTH), (3 * HEADS * WIDTH,))
+    torch.manual_seed(5)
+    first, second = attended(*inputs, 0.3), attended(*inputs, 0.3)
+    assert not torch.allclose(first, second)
+    torch.manual_seed(5)
+    torch.testing.assert_close(attended(*inputs, 0.3), first, atol=0, rtol=0)
+
+
+def seed(number: int) -> Tensor:
+    return torch.tensor(number, dtype=torch.int32, device=DEVICE)
+
+
+def masked(rows: int, columns: int, number: int, dropout: float) -> Tensor:
+    """Returns what the kernels multiply by under a seed: (rows, columns)."""
+    out = torch.empty(rows, columns, device=DEVICE)
+    masks[rows,](out, seed(number), columns, threshold(dropout))
+    return out
 
 
 @triton.jit
-def masks(out, seed, SIDE: tl.constexpr, THRESHOLD: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
-    row, column = tl.arange(0, SIDE)[:, None], tl.arange(0, SIDE)[None, :]
-    tl.store(out + row * SIDE + column, kept(tl.load(seed), row, column, THRESHOLD))
+def masks(out, seed, COLUMNS: tl.constexpr, THRESHOLD: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+    row, column = tl.program_id(0) + tl.zeros((1,), tl.int32), tl.arange(0, COLUMNS)
+    tl.store(out + row * COLUMNS + column, kept(tl.load(seed), row, column, THRESHOLD))
 
 
 def test_dropout_leaves_out_its_share_without_a_pattern() -> None:
     drops = []
-    for seed in (1, 2):
-        out = torch.empty(512, 512, device=DEVICE)
-        masks[1,](out, torch.tensor(seed, dtype=torch.int32, device=DEVICE), 512, threshold(0.1))
+    for number in (1, 2):
+        out = masked(512, 512, number, 0.1)
         assert out.unique().tolist() == pytest.approx([0.0, 1 / 0.9])
         drops.append((out == 0).float() - 0.1)
     first, second = drops
@@ -145,6 +142,10 @@ def test_dropout_leaves_out_its_share_without_a_pattern() -> None:
         assert abs((first * other).mean() / 0.09) < 0.01
     for axis in (0, 1):
         assert first.mean(axis).std() == pytest.approx((0.09 / 512) ** 0.5, rel=0.15)
+    for drops in (first, first.T):  # no two rows and no two columns are alike: a correlation's standard error is 0.044
+        alike = (drops @ drops.T / 512 / 0.09).fill_diagonal_(0)
+        assert alike.abs().max() < 0.35
+        assert alike.std() == pytest.approx(512**-0.5, rel=0.05)
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new"])

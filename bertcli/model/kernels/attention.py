@@ -14,10 +14,12 @@ from bertcli.model.kernels.launch import kept, seed_for, threshold
 
 LONGEST = 512  # tokens of a sequence
 WIDTHS = (16, 32, 64, 128)  # of a head
-# What was fastest on an H100: tokens of a program's own block, tokens of those that it goes through, warps, stages.
+LOG2E = tl.constexpr(1.4426950408889634)  # exponentials here are of 2
+# What was fastest on an H200: tokens of a program's own block, tokens of those that it goes through, warps, stages.
 FORWARD = (64, 64, 4, 3)
-BACKWARD = (64, 32, 4, 1)
-BACKWARD_WHOLE = (128, 32, 4, 2)  # where one block is the whole sequence
+BACKWARD_KEYS = (128, 32, 4, 1)
+BACKWARD_QUERIES = (64, 32, 4, 3)
+BACKWARD_WHOLE = (128, 32, 4, 3)  # where one block of keys is the whole sequence
 
 
 @triton.jit
@@ -38,40 +40,79 @@ def _place(rows, part, head, HEADS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
+def _delta(d_o, out, place, inside):
+    """Returns what the gradient is along each token's output: the part of it that softmax takes away."""
+    return tl.sum(d_o.to(tl.float32) * tl.load(out + place, inside[:, None], 0.0).to(tl.float32), 1)
+
+
+@triton.jit
 def _attend_forward(
-    product, bounds, seed, out, sizes, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
+    product, bounds, seed, out, lse, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
     number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
     token = block * QUERIES + tl.arange(0, QUERIES)
     rows, inside = (start + token).to(tl.int64), token < length
-    query = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
-    highest = tl.full((QUERIES,), -1e30, tl.float32)
+    q = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
+    scale *= LOG2E
+    m = tl.full((QUERIES,), -1e30, tl.float32)
     total = tl.zeros((QUERIES,), tl.float32)
     mixed = tl.zeros((QUERIES, WIDTH), tl.float32)
     for first in range(0, tl.where(block * QUERIES < length, length, 0), KEYS):
         other = first + tl.arange(0, KEYS)
         places, exists = (start + other).to(tl.int64), other < length
-        key = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
-        value = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
-        scores = tl.where(exists[None, :], tl.dot(query, tl.trans(key)) * (scale * 1.4426950408889634), -1e30)
-        higher = tl.maximum(highest, tl.max(scores, 1))
-        odds, shrunk = tl.exp2(scores - higher[:, None]), tl.exp2(highest - higher)
-        total = total * shrunk + tl.sum(odds, 1)
+        k = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
+        v = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
+        s = tl.where(exists[None, :], tl.dot(q, tl.trans(k)), -1e30)
+        higher = tl.maximum(m, tl.max(s, 1) * scale)
+        p, alpha = tl.exp2(s * scale - higher[:, None]), tl.exp2(m - higher)
+        total = total * alpha + tl.sum(p, 1)
         if THRESHOLD > 0:
-            row = number * SPAN + token
-            odds *= kept(tl.load(seed), row[:, None], other[None, :], THRESHOLD)
-        mixed = mixed * shrunk[:, None] + tl.dot(odds.to(value.dtype), value)
-        highest = higher
+            p *= kept(tl.load(seed), (number * SPAN + token)[:, None], other[None, :], THRESHOLD)
+        mixed = mixed * alpha[:, None] + tl.dot(p.to(v.dtype), v)
+        m = higher
     total = tl.maximum(total, 1.0)  # it is more than that but where there is no token
     place = rows[:, None] * (HEADS * WIDTH) + head * WIDTH + tl.arange(0, WIDTH)[None, :]
-    tl.store(out + place, (mixed / total[:, None]).to(query.dtype), inside[:, None])
-    tl.store(sizes + rows * HEADS + head, highest + tl.log2(total), inside)
+    tl.store(out + place, (mixed / total[:, None]).to(q.dtype), inside[:, None])
+    tl.store(lse + rows * HEADS + head, m + tl.log2(total), inside)
 
 
 @triton.jit
-def _attend_backward(
-    d_out, product, bounds, seed, out, sizes, d_product, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
+def _attend_backward_queries(
+    d_out, product, bounds, seed, out, lse, d_product, deltas, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
+    SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
+):  # fmt: skip
+    """The gradients of a block of queries, and the deltas that those of the keys need."""
+    number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
+    width = tl.arange(0, WIDTH)
+    token = block * QUERIES + tl.arange(0, QUERIES)
+    rows, inside = (start + token).to(tl.int64), token < length
+    q = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
+    place = rows[:, None] * (HEADS * WIDTH) + head * WIDTH + width[None, :]
+    d_o = tl.load(d_out + place, inside[:, None], 0.0)
+    delta = _delta(d_o, out, place, inside)
+    tl.store(deltas + rows * HEADS + head, delta, inside)
+    size = tl.load(lse + rows * HEADS + head, inside, float("inf"))
+    d_q = tl.zeros((QUERIES, WIDTH), tl.float32)
+    for first in range(0, tl.where(block * QUERIES < length, length, 0), KEYS):
+        other = first + tl.arange(0, KEYS)
+        places, exists = (start + other).to(tl.int64), other < length
+        k = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
+        v = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
+        s = tl.dot(q, tl.trans(k)) * (scale * LOG2E)
+        p = tl.where(exists[None, :], tl.exp2(s - size[:, None]), 0.0)
+        d_p = tl.dot(d_o, tl.trans(v))
+        if THRESHOLD > 0:
+            d_p *= kept(tl.load(seed), (number * SPAN + token)[:, None], other[None, :], THRESHOLD)
+        d_q += tl.dot((p * (d_p - delta[:, None])).to(k.dtype), k)
+    d_q *= scale
+    tl.store(d_product + _place(rows, 0, head, HEADS, WIDTH), d_q.to(q.dtype), inside[:, None])
+    tl.store(sums + ((number // HEADS * BLOCKS + block) * HEADS + head) * WIDTH + width, tl.sum(d_q, 0))
+
+
+@triton.jit
+def _attend_backward_keys(
+    d_out, product, bounds, seed, out, lse, d_product, deltas, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
 ):  # fmt: skip
     """The gradients of a block of keys and values, and where it is all of them also those of the queries."""
@@ -79,74 +120,40 @@ def _attend_backward(
     width = tl.arange(0, WIDTH)
     other = block * KEYS + tl.arange(0, KEYS)
     places, exists = (start + other).to(tl.int64), other < length
-    key = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
-    value = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
-    d_key, d_value = tl.zeros((KEYS, WIDTH), tl.float32), tl.zeros((KEYS, WIDTH), tl.float32)
+    k = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
+    v = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
+    d_k, d_v = tl.zeros((KEYS, WIDTH), tl.float32), tl.zeros((KEYS, WIDTH), tl.float32)
     total = tl.zeros((WIDTH,), tl.float32)
     for first in range(0, tl.where(block * KEYS < length, length, 0), QUERIES):
         token = first + tl.arange(0, QUERIES)
         rows, inside = (start + token).to(tl.int64), token < length
-        query = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
+        q = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
         place = rows[:, None] * (HEADS * WIDTH) + head * WIDTH + width[None, :]
-        d = tl.load(d_out + place, inside[:, None], 0.0)
-        along = tl.sum(d.to(tl.float32) * tl.load(out + place, inside[:, None], 0.0).to(tl.float32), 1)
-        size = tl.load(sizes + rows * HEADS + head, inside, float("inf"))
+        d_o = tl.load(d_out + place, inside[:, None], 0.0)
+        delta = _delta(d_o, out, place, inside) if BLOCKS == 1 else tl.load(deltas + rows * HEADS + head, inside, 0.0)
+        size = tl.load(lse + rows * HEADS + head, inside, float("inf"))
         # Keys down, queries across: most of the products then take what was computed as it lies.
-        scores = tl.dot(key, tl.trans(query)) * (scale * 1.4426950408889634)
-        odds = tl.where(exists[:, None], tl.exp2(scores - size[None, :]), 0.0)
-        share = 1.0
+        s = tl.dot(k, tl.trans(q)) * (scale * LOG2E)
+        p = tl.where(exists[:, None], tl.exp2(s - size[None, :]), 0.0)
+        d_p, p_kept = tl.dot(v, tl.trans(d_o)), p
         if THRESHOLD > 0:
-            row = number * SPAN + token
-            share = kept(tl.load(seed), row[None, :], other[:, None], THRESHOLD)
-        d_value += tl.dot((odds * share).to(d.dtype), d)
-        d_scores = (odds * (tl.dot(value, tl.trans(d)) * share - along[None, :])).to(d.dtype)
-        d_key += tl.dot(d_scores, query)
+            share = kept(tl.load(seed), (number * SPAN + token)[None, :], other[:, None], THRESHOLD)
+            d_p, p_kept = d_p * share, p * share
+        d_v += tl.dot(p_kept.to(d_o.dtype), d_o)
+        d_s = (p * (d_p - delta[None, :])).to(q.dtype)
+        d_k += tl.dot(d_s, q)
         if BLOCKS == 1:
-            d_query = tl.dot(tl.trans(d_scores), key) * scale
-            tl.store(d_product + _place(rows, 0, head, HEADS, WIDTH), d_query.to(d.dtype), inside[:, None])
-            total += tl.sum(d_query, 0)
-    d_key *= scale
-    tl.store(d_product + _place(places, 1, head, HEADS, WIDTH), d_key.to(key.dtype), exists[:, None])
-    tl.store(d_product + _place(places, 2, head, HEADS, WIDTH), d_value.to(key.dtype), exists[:, None])
+            d_q = tl.dot(tl.trans(d_s), k) * scale
+            tl.store(d_product + _place(rows, 0, head, HEADS, WIDTH), d_q.to(q.dtype), inside[:, None])
+            total += tl.sum(d_q, 0)
+    d_k *= scale
+    tl.store(d_product + _place(places, 1, head, HEADS, WIDTH), d_k.to(k.dtype), exists[:, None])
+    tl.store(d_product + _place(places, 2, head, HEADS, WIDTH), d_v.to(k.dtype), exists[:, None])
     place = ((number // HEADS * BLOCKS + block) * 3 * HEADS + head) * WIDTH + width
     if BLOCKS == 1:
         tl.store(sums + place, total)
-    tl.store(sums + place + HEADS * WIDTH, tl.sum(d_key, 0))
-    tl.store(sums + place + 2 * HEADS * WIDTH, tl.sum(d_value, 0))
-
-
-@triton.jit
-def _attend_backward_queries(
-    d_out, product, bounds, seed, out, sizes, d_product, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
-    SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
-):  # fmt: skip
-    """The gradients of a block of queries."""
-    number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
-    width = tl.arange(0, WIDTH)
-    token = block * QUERIES + tl.arange(0, QUERIES)
-    rows, inside = (start + token).to(tl.int64), token < length
-    query = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
-    place = rows[:, None] * (HEADS * WIDTH) + head * WIDTH + width[None, :]
-    d = tl.load(d_out + place, inside[:, None], 0.0)
-    along = tl.sum(d.to(tl.float32) * tl.load(out + place, inside[:, None], 0.0).to(tl.float32), 1)
-    size = tl.load(sizes + rows * HEADS + head, inside, float("inf"))
-    d_query = tl.zeros((QUERIES, WIDTH), tl.float32)
-    for first in range(0, tl.where(block * QUERIES < length, length, 0), KEYS):
-        other = first + tl.arange(0, KEYS)
-        places, exists = (start + other).to(tl.int64), other < length
-        key = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
-        value = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
-        scores = tl.dot(query, tl.trans(key)) * (scale * 1.4426950408889634)
-        odds = tl.where(exists[None, :], tl.exp2(scores - size[:, None]), 0.0)
-        share = 1.0
-        if THRESHOLD > 0:
-            row = number * SPAN + token
-            share = kept(tl.load(seed), row[:, None], other[None, :], THRESHOLD)
-        d_scores = odds * (tl.dot(d, tl.trans(value)) * share - along[:, None])
-        d_query += tl.dot(d_scores.to(key.dtype), key)
-    d_query *= scale
-    tl.store(d_product + _place(rows, 0, head, HEADS, WIDTH), d_query.to(query.dtype), inside[:, None])
-    tl.store(sums + ((number // HEADS * BLOCKS + block) * 3 * HEADS + head) * WIDTH + width, tl.sum(d_query, 0))
+    tl.store(sums + place + HEADS * WIDTH, tl.sum(d_k, 0))
+    tl.store(sums + place + 2 * HEADS * WIDTH, tl.sum(d_v, 0))
 
 
 class _Attend(Function):
@@ -157,34 +164,49 @@ class _Attend(Function):
         width = product.shape[1] // (3 * heads)
         seed = seed_for(product, dropout)
         out = product.new_empty((len(product), heads * width))
-        sizes = product.new_empty((len(product), heads), dtype=torch.float32)
-        ctx.save_for_backward(product, bounds, seed, out, sizes)
+        lse = product.new_empty((len(product), heads), dtype=torch.float32)  # of each token's scores, by 2
+        ctx.save_for_backward(product, bounds, seed, out, lse)
         span = max(16, triton.next_power_of_2(longest))
-        ctx.heads, ctx.sequences = heads, len(bounds) - 1
+        ctx.sequences = len(bounds) - 1
         ctx.shape = {"HEADS": heads, "WIDTH": width, "SPAN": span, "THRESHOLD": threshold(dropout)}
-        own, other, warps, stages = FORWARD
-        own, other, blocks = min(span, own), min(span, other), triton.cdiv(span, own)
+        own, other, blocks, launch = _divided(span, FORWARD)
         _attend_forward[ctx.sequences * heads * blocks,](
-            product, bounds, seed, out, sizes, width**-0.5,
-            **ctx.shape, BLOCKS=blocks, QUERIES=own, KEYS=other, num_warps=warps, num_stages=stages,
+            product, bounds, seed, out, lse, width**-0.5,
+            **ctx.shape, **launch, BLOCKS=blocks, QUERIES=own, KEYS=other,
         )  # fmt: skip
         return out
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        product, bounds, seed, out, sizes = ctx.saved_tensors
-        span = ctx.shape["SPAN"]
-        own, other, warps, stages = BACKWARD_WHOLE if span <= BACKWARD_WHOLE[0] else BACKWARD
-        own, other, blocks = min(span, own), min(span, other), triton.cdiv(span, min(span, own))
+        product, bounds, seed, out, lse = ctx.saved_tensors
+        shape, programs, span = ctx.shape, ctx.sequences * ctx.shape["HEADS"], ctx.shape["SPAN"]
+        is_whole = span <= BACKWARD_WHOLE[0]
+        keys, queries, blocks, launch = _divided(span, BACKWARD_WHOLE if is_whole else BACKWARD_KEYS)
         d_product = torch.empty_like(product)
+        deltas = torch.empty_like(lse)
         sums = product.new_empty((ctx.sequences * blocks, product.shape[1]), dtype=torch.float32)
-        given = (d_out.contiguous(), product, bounds, seed, out, sizes, d_product, sums, ctx.shape["WIDTH"] ** -0.5)
-        shape = {**ctx.shape, "BLOCKS": blocks, "num_warps": warps, "num_stages": stages}
-        programs = ctx.sequences * ctx.heads * blocks
-        _attend_backward[programs,](*given, **shape, QUERIES=other, KEYS=own)
-        if blocks > 1:
-            _attend_backward_queries[programs,](*given, **shape, QUERIES=own, KEYS=other)
-        return d_product, sums.sum(0), None, None, None, None
+        given = (d_out.contiguous(), product, bounds, seed, out, lse, d_product, deltas)
+        scale = shape["WIDTH"] ** -0.5
+        if not is_whole:
+            own, other, parts, its_launch = _divided(span, BACKWARD_QUERIES)
+            query_sums = product.new_empty((ctx.sequences * parts, out.shape[1]), dtype=torch.float32)
+            _attend_backward_queries[programs * parts,](
+                *given, query_sums, scale, **shape, **its_launch, BLOCKS=parts, QUERIES=own, KEYS=other
+            )
+        _attend_backward_keys[programs * blocks,](
+            *given, sums, scale, **shape, **launch, BLOCKS=blocks, QUERIES=queries, KEYS=keys
+        )
+        d_bias = sums.sum(0)
+        if not is_whole:
+            d_bias[: out.shape[1]] = query_sums.sum(0)
+        return d_product, d_bias, None, None, None, None
+
+
+def _divided(span: int, fastest: tuple[int, int, int, int]) -> tuple[int, int, int, dict[str, int]]:
+    """Returns the tokens of a program's own block, of others, the blocks of a sequence, and how it is launched."""
+    own, other, warps, stages = fastest
+    own, other = min(span, own), min(span, other)
+    return own, other, triton.cdiv(span, own), {"num_warps": warps, "num_stages": stages}
 
 
 def attend(product: Tensor, bias: Tensor, boundaries: Tensor, heads: int, longest: int, dropout: float) -> Tensor:

@@ -29,15 +29,21 @@ def programs_for(like: Tensor, rows: int) -> int:
 
 
 @triton.jit
+def _mixed(number, seed):
+    """Returns 32 bits in which every bit depends on all of a number and a seed (the last steps of murmur3)."""
+    x = (number.to(tl.uint32) * 0x9E3779B1) ^ seed
+    x = (x ^ (x >> 16)) * 0x85EBCA6B
+    x = (x ^ (x >> 13)) * 0xC2B2AE35
+    return x ^ (x >> 16)
+
+
+@triton.jit
 def kept(seed, row, column, THRESHOLD: tl.constexpr):
     """Returns what dropout leaves of ones, as a hash of seed, row and column decides.
 
-    The row is mixed as by murmur3's last steps, each number of it by two rounds of a multiplication and a shift.
+    Rows and columns are mixed by themselves. What is left to do for each pair of them, of which attention has hundreds
+    a token, is one exclusive or and one product, whose high bits depend on all of both.
     """
-    r = (row.to(tl.uint32) * 0x9E3779B1) ^ seed.to(tl.uint32)
-    r = (r ^ (r >> 16)) * 0x85EBCA6B
-    r = (r ^ (r >> 13)) * 0xC2B2AE35
-    x = (r ^ (r >> 16)) + column.to(tl.uint32) * 0x27D4EB2F
-    x = (x ^ (x >> 15)) * 0x2C1B3C6D
-    x = (x ^ (x >> 12)) * 0x297A2D39
-    return tl.where(x >= THRESHOLD, 1.0 / (1.0 - THRESHOLD / 4294967296.0), 0.0)
+    seed = seed.to(tl.uint32)
+    r, c = _mixed(row, seed), _mixed(column, ~seed)
+    return tl.where((r ^ c) * (r | 1) >= THRESHOLD, 1.0 / (1.0 - THRESHOLD / 4294967296.0), 0.0)
