@@ -1,4 +1,4 @@
-"""What a command makes of a batch of lines, here or in another process (`parallel.py`)."""
+"""What a command makes of a batch of lines, here or in another process (`parallel/`)."""
 
 from __future__ import annotations
 

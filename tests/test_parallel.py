@@ -19,7 +19,8 @@ from program import Result, environment
 
 from bertcli.errors import BadData, BertcliError
 from bertcli.lines import Batch, Source
-from bertcli.parallel import ALONE, OPEN, ordered, paced
+from bertcli.parallel import Pool, ordered
+from bertcli.parallel.pool import ALONE, OPEN
 from bertcli.records import Anything, Document
 from bertcli.stages import Stage
 from bertcli.stream import Reader, Record, joined, loads
@@ -70,7 +71,41 @@ def test_a_pause_hands_on_all_results_first() -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_pause_is_told_to_who_comes_next(workers: int) -> None:
     items = [number if number % 4 else None for number in range(MANY)]
-    assert list(paced(lambda item: item, items, workers)) == items
+    with Pool(workers) as pool:
+        assert list(pool.paced(lambda item: item, items)) == items
+
+
+def below() -> list[int]:
+    """Returns the processes that this one has started."""
+    return list(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_processes_share_the_work_on_two_streams_of_which_one_feeds_the_other(workers: int) -> None:
+    """There are never more of them than asked for."""
+    before, seen = len(below()), 0
+    with Pool(workers) as pool:
+        halves = pool.paced(lambda item: [item, -item], (item if item % 7 else None for item in range(9 * MANY)))
+        flat = (half for pair in halves for half in pair or [None])
+        for result in pool.paced(lambda item: (os.getpid(), item), flat):
+            seen = max(seen, len(below()) - before)
+            assert result is None or isinstance(result, tuple)
+    assert seen == workers - 1
+    assert len(below()) == before
+    with Pool(workers) as pool:
+        halves = pool.paced(lambda item: [item, -item], range(MANY))
+        results = pool.ordered(lambda item: 2 * item, (half for pair in halves for half in pair or []))
+        assert list(results) == [2 * half for item in range(MANY) for half in (item, -item)]
+
+
+def test_all_processes_can_be_started_at_once() -> None:
+    before = len(below())
+    with Pool(3) as pool:
+        results = pool.ordered(lambda item: item, range(MANY))
+        pool.start()
+        assert len(below()) - before == 2
+        assert list(results) == list(range(MANY))
+        assert len(below()) - before == 2
 
 
 def test_an_error_comes_in_its_place() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +18,11 @@ if TYPE_CHECKING:
     from bertcli.tasks.task import Task
     from bertcli.weights.safetensors import ModelFolder
 
-BUSY = 8  # processes that keep up with the fastest GPU
-
 workers = click.option(
     "--workers",
     type=Integer(1),
     help="Processes that share the work beside the model's; the result is the same.  "
-    f"[default: 1, with a GPU the cores, up to {BUSY}]",
+    "[default: 1, with a GPU 8, as far as there are cores]",
 )
 
 
@@ -43,9 +40,9 @@ def infer(streams: Streams, models: Sequence[ModelFolder], task: Task, device: D
     """Write what a task makes of each record, with the weights of one folder or the mean over several."""
     from bertcli.engine.answers import answers, reading
     from bertcli.engine.predict import placed
+    from bertcli.parallel import Pool
 
     networks = [placed(network_of(model, task), device) for model in models]
-    readers, writers = shared(workers or usual(device))
     read = shortened = 0
 
     def counted(batches: Iterator[Encoded | None]) -> Iterator[Encoded | None]:
@@ -55,23 +52,13 @@ def infer(streams: Streams, models: Sequence[ModelFolder], task: Task, device: D
                 read, shortened = read + batch.records, shortened + batch.shortened
             yield batch
 
-    encoded = counted(streams.paced(reading(task, device), text=True, workers=readers))
-    with streams.writer() as out:
-        for lines in answers(networks, task, encoded, device, writers):
-            out.write_lines(lines)
+    with Pool(workers or device.workers) as pool:
+        encoded = counted(streams.paced(reading(task, device), pool, text=True))
+        with streams.writer() as out:
+            for lines in answers(networks, task, encoded, device, pool):
+                out.write_lines(lines)
     if shortened:
         streams.note(f"{shortened} of {read} {task.units} were cut to {task.room} tokens")
-
-
-def usual(device: Device) -> int:
-    """Returns how many processes keep a device busy: a CPU computes on all its cores, a GPU waits for readers."""
-    return min(BUSY, len(os.sched_getaffinity(0))) if device.device.type == "cuda" else 1
-
-
-def shared(workers: int) -> tuple[int, int]:
-    """Returns how many processes read and how many write, this one among both: reading is twice the work."""
-    writing = (workers - 1) // 3
-    return workers - writing, 1 + writing
 
 
 def network_of(model: ModelFolder, task: Task) -> Network:

@@ -122,6 +122,7 @@ def command(
     """
     from bertcli.engine.run import Run
     from bertcli.engine.spool import learning
+    from bertcli.parallel import Pool
     from bertcli.tasks.pretraining import Pretraining
 
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
@@ -130,7 +131,7 @@ def command(
     notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
-    run.stream(streams.paced(learning(task), workers=device.workers), streams.skipped)
+    run.stream(streams.paced(learning(task), pool := Pool(device.workers)), pool, streams.skipped)
     progress.watch(streams, run, run.train(network))
     training.tell(streams, run.result())
 

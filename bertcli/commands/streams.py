@@ -6,7 +6,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import click
@@ -15,8 +15,9 @@ from bertcli.errors import IOFailed, NoInput, UsageError
 
 if TYPE_CHECKING:
     from bertcli.lines import Lines, Source
+    from bertcli.parallel import Pool
     from bertcli.records import Record
-    from bertcli.stages import Stage, Tally
+    from bertcli.stages import Made, Stage, Tally
     from bertcli.stream import Reader, Writer
 
 
@@ -114,26 +115,33 @@ class Streams:
 
         Raises at once what `sources` does.
         """
-        return (result for result in self.paced(stage, text=text, workers=workers) if result is not None)
+        from bertcli.parallel import Pool
 
-    def paced(self, stage: Stage[T, R], *, text: bool = False, workers: int = 1) -> Iterator[R | None]:
-        """Returns the same, and None wherever the input pauses."""
-        return self._paced(stage, self.reader(stage.schema, text=text), workers)
+        pool = Pool(workers)
+        results = self.paced(stage, pool, text=text)
 
-    def _paced(self, stage: Stage[T, R], reader: Reader, workers: int) -> Iterator[R | None]:
-        from bertcli.parallel import paced
+        def made() -> Iterator[R]:
+            with pool:
+                yield from (result for result in results if result is not None)
 
+        return made()
+
+    def paced(self, stage: Stage[T, R], pool: Pool, *, text: bool = False) -> Iterator[R | None]:
+        """Returns the same, made by a pool that may have other work too, and None wherever the input pauses."""
+        reader = self.reader(stage.schema, text=text)
         # A pipe is empty for an instant again and again: were that a pause, workers would wait for each other.
-        batches = reader.batches(stage.size, PATIENCE if workers > 1 else 0)
-        with closing(paced(stage, batches, workers)) as results:
-            for made in results:
-                if made is None:
-                    yield None
-                    continue
-                self.skipped += made.skipped
-                yield made.result
-                if made.fault is not None:
-                    raise made.fault
+        batches = reader.batches(stage.size, PATIENCE if pool.workers > 1 else 0)
+        return self._opened(pool.paced(stage, batches))
+
+    def _opened(self, results: Iterator[Made[R] | None]) -> Iterator[R | None]:
+        for made in results:
+            if made is None:
+                yield None
+                continue
+            self.skipped += made.skipped
+            yield made.result
+            if made.fault is not None:
+                raise made.fault
 
     def filter(self, stage: Stage[T, tuple[bytes, C]], counts: C, *, text: bool = False, workers: int = 1) -> None:
         """Write the lines that a stage makes, and sum up what it counts beside them."""

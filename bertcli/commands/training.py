@@ -222,7 +222,7 @@ def compute(function: F) -> F:
         "--workers",
         type=Integer(1),
         help="Processes of a machine that get batches ready while others train, 1: those themselves; the result is the "
-        "same.  [default: 1, for each GPU 6, as far as there are cores]",
+        "same.  [default: 1, for each GPU 8, as far as there are cores]",
     )
     return computing.compute(applied(recomputing, feeding)(with_more))  # type: ignore[return-value]
 

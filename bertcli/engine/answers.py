@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from bertcli.engine.device import Device
 from bertcli.engine.predict import Outputs, answered, computed
 from bertcli.errors import BertcliError
 from bertcli.model.heads import Network
-from bertcli.parallel import paced
+from bertcli.parallel import Pool
 from bertcli.records import Anything, Record
 from bertcli.stages import Stage
 from bertcli.stream import BATCH, dumps
@@ -49,17 +49,22 @@ def reading(task: Task, device: Device) -> Stage[tuple[Record, list[Example]], E
 
 
 def answers(
-    networks: Sequence[Network], task: Task, encoded: Iterable[Encoded | None], device: Device, workers: int = 1
+    networks: Sequence[Network], task: Task, encoded: Iterable[Encoded | None], device: Device, pool: Pool
 ) -> Iterator[bytes]:
-    """Yields the lines of answered records, by `workers` processes; a None is a pause, before which all come out."""
-    items = computed(networks, task, encoded, device, attrgetter("examples"))
-    sealed = (found and (found[0].sealed, found[1]) for found in items)
-    with closing(paced(partial(_written, task), sealed, workers)) as results:
-        for written in results:
-            if written is not None:
-                yield written.lines
-                if written.error is not None:
-                    raise written.error
+    """Yields the lines of answered records, written by a pool that may have made the examples, too.
+
+    A None is a pause, before which all come out.
+    """
+    remaining = iter(encoded)
+    first = next(remaining, None)  # here, so that the pool's processes inherit what it leaves in memory
+    items = computed(networks, task, chain([first], remaining), device, attrgetter("examples"))
+    results = pool.paced(partial(_written, task), (found and (found[0].sealed, found[1]) for found in items))
+    pool.start()  # before there are threads that have a GPU in hand
+    for written in results:
+        if written is not None:
+            yield written.lines
+            if written.error is not None:
+                raise written.error
 
 
 class _Written(NamedTuple):

@@ -25,7 +25,7 @@ LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so ma
 # scores; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of layers alone.
 KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 50_000, 16
 USABLE = 0.8  # of a GPU's memory
-WORKERS = 6  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
+WORKERS = 8  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Device:
     is_sized: bool = False  # whether they were asked for
     kernels: bool = False  # whether layers compute by the kernels of `model/kernels/`
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
-    workers: int = 1  # while training: processes, this one among them, that get batches ready
+    workers: int = 1  # processes that get batches ready, and in use also write what became of them
     ranks: Ranks = ALONE  # while training: the processes that share the work, each on a device of its own
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 

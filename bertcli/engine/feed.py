@@ -3,8 +3,9 @@
 Examples go to a spool on disk as they arrive. The first epoch draws from a buffer while the stream still runs; later
 epochs are full permutations. Each example comes once an epoch, and the order depends on seed and epoch alone.
 
-With workers, one process reads ahead of training. It hands lines to others, which make examples of them, draws the
-order, and hands the places of each step's examples to yet others, which read them from the spool and make batches.
+With workers, one process reads ahead of training and shares the work with others. It hands them lines, of which they
+make examples, draws the order, and hands them the places of each step's examples, which they read from the spool and
+make batches of.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ import math
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -26,9 +26,9 @@ import torch
 
 from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.packing import Step, dealt
-from bertcli.engine.spool import Chunk, Spool
+from bertcli.engine.spool import Chunk, Dtypes, Spool
 from bertcli.errors import BertcliError
-from bertcli.parallel import Coming, ahead_of_all, ordered
+from bertcli.parallel import Coming, Pool, ahead_of_all
 from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
@@ -39,6 +39,14 @@ T = TypeVar("T")
 Place = tuple[int, int, int]  # an epoch, and where on the spool an example of it begins and ends
 
 
+class _Order(NamedTuple):
+    """What a process needs to know of a step: it may have started before the first example was read."""
+
+    known: str
+    dtypes: Dtypes
+    step: list[Place]
+
+
 class Feed:
     """The examples of a stream, epoch after epoch, without end."""
 
@@ -47,17 +55,17 @@ class Feed:
         chunks: Iterator[Chunk | None],
         spool: Spool,
         seed: int,
-        workers: int = 1,
+        pool: Pool | None = None,
         told: list[Any] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
         """Take the stream as it comes, None where the next has to be waited for; nothing is read yet.
 
-        With more than one of the workers, or of the ranks, the stream is read elsewhere; what that adds to the list
-        `told` comes here.
+        With more than one worker in the pool, which may be the one that makes the stream, or with several ranks, all is
+        done elsewhere; what that adds to the list `told` comes here.
         """
         self._chunks, self._spool, self._seed = chunks, spool, seed
-        self._workers, self._told, self._ranks = workers, [] if told is None else told, ranks
+        self._pool, self._told, self._ranks = pool or Pool(), [] if told is None else told, ranks
 
     def digest(self) -> str:
         """Returns a hash of the first examples, which are read: by it an input that begins alike is known again."""
@@ -143,8 +151,8 @@ class Feed:
         last step being as large as what is left; without, it goes on for ever.
         """
         places = self._begun(batch_size, taken, epochs)
-        if self._workers == 1:
-            return ordered(lambda step: (self._known, make(self._read(step))), places)
+        if self._pool.workers == 1:
+            return self._pool.ordered(lambda step: (self._known, make(self._read(step))), places)
         return self._ahead(lambda step: [(self._known, make(self._read(step)))], places)
 
     def shared(
@@ -190,16 +198,17 @@ class Feed:
         """Yields what is made of steps as pickles, so that who hands them on need not look into them."""
         torch.set_num_threads(1)  # OpenMP's threads are not there after a fork, and it would wait for them
 
-        def made(step: list[Place]) -> list[bytes]:
+        def made(order: _Order) -> list[bytes]:
+            self._known, self._spool.dtypes, step = order
             return [pickle.dumps(each, pickle.HIGHEST_PROTOCOL) for each in make(step)]
 
-        with closing(ordered(made, self._flushed(places), self._workers)) as steps:
-            yield from steps
+        with self._pool:
+            yield from self._pool.ordered(made, self._orders(places))
 
-    def _flushed(self, places: Iterator[list[Place] | None]) -> Iterator[list[Place] | None]:
+    def _orders(self, places: Iterator[list[Place] | None]) -> Iterator[_Order | None]:
         for step in places:
             self._spool.flush()
-            yield step
+            yield None if step is None else _Order(self._known, self._spool.dtypes, step)
 
     def _read(self, step: list[Place]) -> list[tuple[int, Example]]:
         return [(epoch, self._spool.read(start, end)) for epoch, start, end in step]

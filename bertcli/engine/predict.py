@@ -175,7 +175,10 @@ class _Window(Generic[T]):
 
 @torch.inference_mode()
 def _outputs(network: Network, task: Task, examples: list[Example], device: Device) -> list[Any]:
-    batch = task.collate(examples).to(device.device)
+    batch = task.collate(examples)
+    if device.device.type == "cuda":
+        batch = batch.pinned()
+    batch = batch.to(device.device)
     is_whole = next(network.parameters()).dtype == torch.float32  # else it was made for these products: `placed`
     with device.autocast() if is_whole else nullcontext():
         return task.outputs(network, batch)

@@ -32,6 +32,7 @@ from bertcli.engine.spool import Chunk, Spool
 from bertcli.engine.train import Trainer
 from bertcli.errors import BadData, Diverged, many
 from bertcli.model.heads import Network
+from bertcli.parallel import Pool
 from bertcli.records import Record
 from bertcli.stream import loads
 from bertcli.tasks.task import Example, Task
@@ -65,17 +66,17 @@ class Run:
         self._epoch_ends: list[int] = []
         self._randoms: deque[tuple[int, dict[str, Tensor]]] = deque()  # after each step of which the losses may be bad
 
-    def stream(self, chunks: Iterator[Chunk | None], told: list[Any] | None = None) -> None:
-        """Take a stream that will be read while the first epoch trains. Raises `CannotCreate`.
+    def stream(self, chunks: Iterator[Chunk | None], pool: Pool | None = None, told: list[Any] | None = None) -> None:
+        """Take a stream that will be read, by a pool, while the first epoch trains. Raises `CannotCreate`.
 
         What it adds to the list `told` in another process comes here too.
         """
         spool = Spool(self.output.room)
-        self._feed = Feed(chunks, spool, self.settings.seed, self.device.workers, told, self.ranks)
+        self._feed = Feed(chunks, spool, self.settings.seed, pool, told, self.ranks)
 
     def take(self, spool: Spool) -> None:
         """Take examples that were read to their end, by which the number of steps is known."""
-        self._feed = Feed(iter(()), spool, self.settings.seed, self.device.workers, ranks=self.ranks)
+        self._feed = Feed(iter(()), spool, self.settings.seed, Pool(self.device.workers), ranks=self.ranks)
         epochs, batch = self.settings.epochs, self.settings.batch_size
         self.steps = self.steps or math.ceil(len(spool) * epochs / batch)
         self._epoch_ends = [math.ceil(len(spool) * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)]

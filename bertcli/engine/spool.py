@@ -65,7 +65,7 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         """Begin an empty spool on a folder's disk. Raises `CannotCreate`."""
         self._folder = folder
-        self._dtypes: Dtypes = {}
+        self.dtypes: Dtypes = {}
         self.ends = array("q", [0])  # in bytes, of each example
         self._map: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._held, self._written = bytearray(), 0
@@ -78,12 +78,12 @@ class Spool:
 
     def append(self, example: Example) -> None:
         """Add an example. Raises `IOFailed` on a full disk."""
-        self.extend(chunk([example], self._dtypes))
+        self.extend(chunk([example], self.dtypes))
 
     def extend(self, examples: Chunk) -> None:
         """Add examples, of the same arrays as those before. Raises `IOFailed` on a full disk."""
-        self._dtypes = self._dtypes or examples.dtypes
-        assert not examples.ends or examples.dtypes == self._dtypes
+        self.dtypes = self.dtypes or examples.dtypes
+        assert not examples.ends or examples.dtypes == self.dtypes
         start = self.ends[-1]
         self.ends.extend(start + end for end in examples.ends)
         self._held += examples.data
@@ -119,9 +119,9 @@ class Spool:
             self.flush()
             self._map = np.frombuffer(mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
         data = self._map[start:end]
-        place = len(self._dtypes) * 8
+        place = len(self.dtypes) * 8
         example = {}
-        for (name, dtype), size in zip(self._dtypes.items(), data[:place].view(np.int64).tolist(), strict=True):
+        for (name, dtype), size in zip(self.dtypes.items(), data[:place].view(np.int64).tolist(), strict=True):
             length = size * dtype.itemsize
             example[name] = data[place : place + length].view(dtype)
             place += length + -length % ALIGNMENT

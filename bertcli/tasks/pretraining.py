@@ -90,7 +90,7 @@ class Pretraining(Task):
         if self.training and is_next is not None and border is None:
             raise BadData(field="segment_b", found=None, expected="the index of B's first token, as there is is_next")
         starts = record.get("word_starts") or []
-        if any(not 0 <= start < len(ids) for start in starts):
+        if starts and not 0 <= min(starts) <= max(starts) < len(ids):  # by builtins: there are as many as tokens
             raise BadData("an index beyond the tokens", field="word_starts")
         if is_masked:
             positions, originals = self._masks(record, len(ids))

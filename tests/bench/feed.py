@@ -22,6 +22,7 @@ from bertcli.commands.streams import Streams
 from bertcli.engine.feed import Feed
 from bertcli.engine.packing import Step, prepared
 from bertcli.engine.spool import Spool, learning
+from bertcli.parallel import Pool
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.text.wordpiece import WordPiece
 
@@ -32,9 +33,9 @@ def feed(vocab: Path, file: str, workers: int, batch_size: int, max_tokens: int,
     """Returns the steps of a file."""
     task = Pretraining(WordPiece.open(vocab)[0], 512)
     streams = Streams((file,), plain=True, quiet=True, on_error="stop", text=False)
-    chunks = streams.paced(learning(task), workers=workers)
+    chunks = streams.paced(learning(task), pool := Pool(workers))
     make = partial(prepared, task, max_tokens=max_tokens)
-    return Feed(chunks, Spool(folder), 0, workers).steps(make, batch_size)
+    return Feed(chunks, Spool(folder), 0, pool).steps(make, batch_size)
 
 
 def busy() -> tuple[float, float]:

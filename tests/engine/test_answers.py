@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import models
 import numpy as np
@@ -18,11 +20,13 @@ import toys
 import warm
 from program import Result
 
-from bertcli.commands.inference import shared
+from bertcli.engine import predict
 from bertcli.engine.answers import Encoded, answers, reading
 from bertcli.engine.device import choose
+from bertcli.engine.lanes import lanes
 from bertcli.errors import Diverged
 from bertcli.lines import Source
+from bertcli.parallel import Pool
 from bertcli.stream import Reader
 from bertcli.tasks.embedding import Embedding, parse_layers
 
@@ -135,8 +139,8 @@ def test_a_vector_that_does_not_fit_loses_nothing_before_it(workers: int) -> Non
     network = _Overflowing(task, at=37)
     encoded = _encoded(task, [{"text": "the cat"}] * 60, device.max_tokens)
     came: list[bytes] = []
-    with pytest.raises(Exception, match="does not fit float16"):
-        came.extend(answers([network.network], network, encoded, device, workers))
+    with pytest.raises(Exception, match="does not fit float16"), Pool(workers) as pool:
+        came.extend(answers([network.network], network, encoded, device, pool))
     assert b"".join(came).count(b"\n") == 37
 
 
@@ -174,8 +178,8 @@ def test_weights_that_overflow_lose_nothing_before_them() -> None:
         raise Diverged("the model's answer is not a finite number")
 
     came: list[bytes] = []
-    with pytest.raises(Diverged):
-        came.extend(answers([network], task, broken(), choose("cpu", max_tokens=64), 3))
+    with pytest.raises(Diverged), Pool(3) as pool:
+        came.extend(answers([network], task, broken(), choose("cpu", max_tokens=64), pool))
     assert b"".join(came).count(b"\n") == 30
 
 
@@ -283,5 +287,22 @@ def test_weights_in_half_precision_answer_alike(ran: Callable[..., Result]) -> N
     assert whole.out != half.out
 
 
-def test_workers_are_shared_out_so_that_each_does_something() -> None:
-    assert [shared(workers) for workers in (1, 2, 3, 4, 8)] == [(1, 1), (2, 1), (3, 1), (3, 2), (6, 3)]
+def test_workers_are_there_before_threads_that_have_a_gpu_in_hand() -> None:
+    """A process with such threads is not to be copied."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before, seen = len(children.read_text().split()), []
+
+    @contextmanager
+    def watched(device: torch.device) -> Iterator[Any]:
+        seen.append(len(children.read_text().split()) - before)
+        with lanes(device) as start:
+            yield start
+        seen.append(len(children.read_text().split()) - before)
+
+    task = Embedding(models.wordpiece(), 64, parse_layers("last", 2), pool="mean")
+    network, device = _Overflowing(task, at=-1).network, choose("cpu", max_tokens=64)
+    encoded = _encoded(task, [{"text": "the cat"}] * 200, device.max_tokens)
+    assert len(encoded) > 20
+    with patch.object(predict, "lanes", watched), Pool(3) as pool:
+        assert b"".join(answers([network], task, encoded, device, pool)).count(b"\n") == 200
+    assert seen == [2, 2]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import click
 import pytest
 import torch
 
-from bertcli.engine.device import TOKENS, Device, choose
+from bertcli.cli import group
+from bertcli.engine.device import TOKENS, WORKERS, Device, choose
 from bertcli.errors import UsageError
 from bertcli.model.config import PRESETS, of_size
 from bertcli.model.heads import Network
@@ -67,3 +69,13 @@ def test_passes_have_room_in_a_gpu(
 def test_a_device_that_is_not_there(name: str) -> None:
     with pytest.raises(UsageError, match=f"--device {name}: "):
         choose(name)
+
+
+@pytest.mark.parametrize("name", ["pretrain", "finetune", "predict", "embed"])
+def test_the_help_says_how_many_processes_there_are(name: str) -> None:
+    """It does so without torch, and so by hand."""
+    command = group.get_command(click.Context(group), name)
+    assert command
+    (workers,) = [each for each in command.params if each.name == "workers"]
+    assert f"GPU {WORKERS}, as far as there are cores" in str(workers.help)  # type: ignore[attr-defined]
+    assert choose("cpu").workers == 1

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bertcli.engine import feed as module
 from bertcli.engine.feed import Feed
 from bertcli.engine.spool import Chunk, Spool, chunk
+from bertcli.parallel import Pool
 from bertcli.tasks.task import Example
 
 SIZES, BATCHES, BUFFERS = st.integers(1, 80), st.integers(1, 17), st.integers(1, 90)
@@ -62,7 +63,7 @@ def steps(
     with tempfile.TemporaryDirectory() as folder, patch.object(module, "SHUFFLE_BUFFER", buffer):
         spool = Spool(Path(folder) / "spool")
         chunks = iter(()) if whole else numbered(count, size)
-        feed = Feed(chunks, filled(spool, count * whole), seed, workers)
+        feed = Feed(chunks, filled(spool, count * whole), seed, Pool(workers))
         return [step for _, step in islice(feed.steps(told, batch, lambda digest: skip), taken)]
 
 

@@ -8,6 +8,8 @@ import pickle
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from mmap import mmap
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,8 +26,8 @@ from bertcli.engine import feed, signals
 from bertcli.engine.feed import Feed
 from bertcli.engine.packing import prepared
 from bertcli.engine.spool import Chunk, Spool, chunk
-from bertcli.errors import BadData
-from bertcli.parallel import Coming, ahead_of_all
+from bertcli.errors import BadData, BertcliError
+from bertcli.parallel import Coming, Pool, ahead_of_all
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import Task
 
@@ -107,17 +109,29 @@ def test_a_batch_arrives_as_it_was_made(name: str) -> None:
 # -- ahead ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_runs_ahead_stays_within_its_room(tmp_path: Path) -> None:
-    def items() -> Any:
-        for number in range(100):
-            (tmp_path / f"{number}").touch()
-            yield number
+@pytest.mark.parametrize("size", [1, 1 << 20])  # that of a step is more than a pipe holds
+def test_what_runs_ahead_fills_its_room_and_stays_within(tmp_path: Path, size: int) -> None:
+    """Of the items that are begun, three wait beside those that are taken, and one more is in work."""
+    most, count = 3, 20
+    taken, begun = (mmap(-1, count) for _ in range(2))  # a byte for each item; shared
 
-    running = ahead(items(), 3, [])
-    assert next(running) == 0
-    time.sleep(0.3)
-    assert len(list(tmp_path.glob("[0-9]*"))) == 5  # one taken, three that wait, and one more in work
-    assert list(running) == list(range(1, 100))
+    def items() -> Any:
+        for number in range(count):
+            begun[number] = 1
+            assert sum(begun[:]) <= sum(taken[:]) + most + 1
+            yield bytes([number]) * size
+
+    running = ahead(items(), most, [])
+    for number in range(count):
+        ends = time.monotonic() + warm.PATIENCE
+        while sum(begun[:]) < min(number + most + 1, count):
+            assert time.monotonic() < ends
+            time.sleep(0.001)
+        assert running.is_near(warm.PATIENCE)
+        taken[number] = 1
+        assert next(running) == bytes([number]) * size
+    for _ in range(2):
+        assert next(running, None) is None
 
 
 def test_what_is_told_and_what_fails_comes_in_its_place() -> None:
@@ -137,6 +151,32 @@ def test_what_is_told_and_what_fails_comes_in_its_place() -> None:
     assert seen == [0, 1, 2, 3]
 
 
+def test_after_an_error_there_is_nothing_to_wait_for() -> None:
+    def items() -> Any:
+        yield from ()
+        raise BadData("no")
+
+    running = ahead(items(), 1, [])
+    with pytest.raises(BadData, match="no"):
+        next(running)
+    assert next(running, None) is None
+
+
+def test_others_get_their_share_of_each_row() -> None:
+    """On a pipe to a process that is not theirs, which ends them when it dies."""
+    near, far = Pipe()
+    rows = ([pickle.dumps((number, rank)) for rank in range(2)] for number in range(5))
+    own, other = ahead_of_all(rows, 3, [], [far]), Coming[Any](near, [])
+    assert other.is_near(warm.PATIENCE)
+    assert list(zip(own, other, strict=True)) == [((number, 0), (number, 1)) for number in range(5)]
+    near, far = Pipe()
+    own, other = ahead_of_all(([pickle.dumps(0)] * 2 for _ in range(9)), 1, [], [far]), Coming[Any](near, [])
+    assert next(other) == 0
+    del own
+    with pytest.raises(BertcliError, match="the process that reads has died"):
+        list(other)
+
+
 # -- faults ---------------------------------------------------------------------------------------------------------
 
 
@@ -149,7 +189,7 @@ def test_what_came_before_a_bad_record_is_trained_on(tmp_path: Path, workers: in
 
     steps = []
     with patch.multiple(feed, SHUFFLE_BUFFER=10, KNOWN_BY=5), pytest.raises(BadData, match="no"):  # noqa: PT012
-        for _, step in Feed(chunks(), Spool(tmp_path), 0, workers).steps(len, 4):
+        for _, step in Feed(chunks(), Spool(tmp_path), 0, Pool(workers)).steps(len, 4):
             steps.append(step)
     assert steps == [4] * 20
 
@@ -160,6 +200,16 @@ def test_skipped_lines_are_told(bertcli: Callable[..., Result], tmp_path: Path) 
     result = bertcli(*line)
     assert result.status == 0, result.err
     assert "bad lines skipped: 2; the first: more.jsonl:1: field 'tokens': found 1" in result.err
+
+
+def test_processes_may_be_older_than_the_first_example(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    """As where the first batches of lines are all bad."""
+    (tmp_path / "late.jsonl").write_bytes(b'{"tokens": 1}\n' * 25_000 + (tmp_path / "pairs.jsonl").read_bytes())
+    line = [*PRETRAIN, "late.jsonl", "--steps", 2 * COUNT // 8, "--on-error", "skip"]
+    for workers in (1, 3):
+        result = bertcli(*line, "-o", workers, "--workers", workers)
+        assert result.status == 0, result.err
+    assert essence(tmp_path / "1") == essence(tmp_path / "3")
 
 
 def test_a_slow_producer_is_trained_on_as_it_comes(program: warm.Program, tmp_path: Path) -> None:
@@ -178,6 +228,16 @@ def test_a_slow_producer_is_trained_on_as_it_comes(program: warm.Program, tmp_pa
 
 
 # -- signals --------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_as_many_processes_as_asked_for(program: warm.Program, tmp_path: Path) -> None:
+    """Beside the one that trains: one that reads ahead, and two that share its work."""
+    process = started(program, tmp_path)
+    (first, *others) = below(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(others) == 2
+    assert gone([first, *others])
 
 
 def started(program: warm.Program, folder: Path, *options: object) -> warm.Process:
@@ -211,7 +271,7 @@ def gone(processes: list[int]) -> bool:
 def test_a_signal_to_all_processes_saves(program: warm.Program, tmp_path: Path, number: int, status: int) -> None:
     process = started(program, tmp_path)
     others = below(process.pid)
-    assert len(others) >= 3
+    assert len(others) == 3
     for each in [*others, process.pid]:
         os.kill(each, number)
     assert process.wait() == status, (tmp_path / "err").read_text()

@@ -97,6 +97,8 @@ HIDDEN = MASKED | {"masked_positions": [1], "masked_tokens": ["c"]}
         (MASKED | {"tokens": ["[CLS]", *"a" * 63, "[SEP]"]}, "field 'tokens': 65 tokens are more than the model's 64"),
         (MASKED | {"segment_b": 5}, "field 'segment_b': found 5, expected the index of a token"),
         (MASKED | {"segment_b": 0}, "field 'segment_b': found 0"),
+        (MASKED | {"word_starts": [1, 5]}, "field 'word_starts': an index beyond the tokens"),
+        (MASKED | {"word_starts": [-1, 1]}, "field 'word_starts': an index beyond the tokens"),
         (MASKED | {"is_next": None}, "field 'is_next': found nothing, expected true or false"),
         (MASKED | {"is_next": "yes"}, "field 'is_next': found 'yes'"),
         (HIDDEN | {"masked_positions": [5]}, "field 'masked_positions': found 5, expected indices below 5"),
