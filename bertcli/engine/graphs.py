@@ -52,9 +52,10 @@ class Graphs:
         self._seen[shape] += 1
         if shape not in self._graphs:
             device = torch.device("cuda", torch.cuda.current_device())
+            moved = batch.to(device), scale.to(device, non_blocking=True)
             if self._seen[shape] == 1 or len(self._graphs) == MOST:
-                return own(batch.to(device), scale.to(device, non_blocking=True))
-            self._record(shape, own, batch.to(device), scale.to(device))
+                return own(*moved)
+            self._record(shape, own, *moved)
         graph, inputs, output = self._graphs[shape]
         for place, tensor in zip(inputs, tensors, strict=True):
             place.copy_(tensor, non_blocking=True)

@@ -133,7 +133,7 @@ def theirs(script: str, *words: object) -> float:
     return float(done.stdout.split()[-1])
 
 
-def infer(count: int = 400_000, mixed: int = 60_000, device: str = "cuda") -> None:
+def infer(count: int = 1_000_000, mixed: int = 60_000, device: str = "cuda") -> None:
     """Print our rate on texts of 128 tokens, and on mixed lengths ours and the pipeline's at its best batch size."""
     wordpiece, cores = vocabulary(), len(os.sched_getaffinity(0))
     with TemporaryDirectory() as folder:
@@ -155,7 +155,7 @@ def infer(count: int = 400_000, mixed: int = 60_000, device: str = "cuda") -> No
         print(f"predict, base, 5-252 tokens: {told}, {cores} cores, bf16", flush=True)
 
 
-def cpu(count: int = 2_000, model: Path | None = None, turns: int = TURNS) -> None:
+def cpu(count: int = 400, model: Path | None = None, turns: int = TURNS) -> None:
     """Print our rate on mixed lengths and that of sentence-transformers, medians over turns."""
     cores = len(os.sched_getaffinity(0))
     with TemporaryDirectory() as folder:
