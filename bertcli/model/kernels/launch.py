@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -24,8 +26,12 @@ def seed_for(like: Tensor, dropout: float) -> Tensor:
 
 def programs_for(like: Tensor, rows: int) -> int:
     """Returns how many programs share the rows."""
-    processors = torch.cuda.get_device_properties(like.device).multi_processor_count if like.is_cuda else 1
-    return max(1, min(rows, WAVES * processors))
+    return max(1, min(rows, WAVES * _processors(like.device)))
+
+
+@cache  # it is asked for hundreds of times a step
+def _processors(device: torch.device) -> int:
+    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 1
 
 
 @triton.jit
