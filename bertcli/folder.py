@@ -246,9 +246,12 @@ def remove_empty(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Take an old model, its log and its checkpoints out of a folder."""
-    for path in [folder / name for name in MADE_BY_TRAINING]:
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    """Take an old model, its log and its checkpoints out of a folder. Raises `CannotCreate`."""
+    try:
+        for path in [folder / name for name in MADE_BY_TRAINING]:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotCreate(f"{error.filename}: {error.strerror}") from error
 
 
 def is_finished(folder: Path) -> bool:

@@ -189,7 +189,8 @@ def ranked(function: F) -> F:
 
     @functools.wraps(function)
     def with_voice(*args: Any, streams: Streams, **kwargs: Any) -> Any:
-        streams.is_silent = int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("RANK") != "0"
+        is_one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1 and "MASTER_ADDR" in os.environ  # as for `join`
+        streams.is_silent = is_one_of_many and os.environ.get("RANK") != "0"
         try:
             return function(*args, streams=streams, **kwargs)
         except BertcliError as error:

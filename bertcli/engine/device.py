@@ -22,8 +22,9 @@ from bertcli.tasks.task import Task
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
 # Bytes that training keeps of a token for each unit of a layer's width, as measured; of its share of hidden tokens'
-# scores; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of layers alone.
-KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 50_000, 16
+# scores for each piece; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of
+# layers alone.
+KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 1.7, 16
 USABLE = 0.8  # of a GPU's memory
 WORKERS = 8  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
@@ -82,9 +83,9 @@ class Device:
     def _kept(self, config: Config) -> int:
         """Returns the bytes that training keeps of a token."""
         each = KEPT if self.kernels else KEPT_PLAIN if self.precision == "bf16" else KEPT_FP32
-        if self.recomputes:
-            return (each + KEPT_INPUT * config.num_hidden_layers) * config.hidden_size + SCORES
-        return each * config.num_hidden_layers * config.hidden_size + SCORES
+        layers = config.num_hidden_layers
+        width = each + KEPT_INPUT * layers if self.recomputes else each * layers
+        return width * config.hidden_size + int(SCORES * config.vocab_size)
 
     def is_compiled(self, *, is_long: bool) -> bool:
         """Returns whether a network is compiled here."""

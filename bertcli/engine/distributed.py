@@ -111,6 +111,17 @@ class Ranks:
             raise
         self.meet()
 
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        """Lets none leave by an error of all before the first one has put in order what it has to."""
+        try:
+            yield
+        except BertcliError as error:
+            if error.is_shared:
+                with suppress(Lost):
+                    self.meet()
+            raise
+
     def gather(self, value: T) -> list[T]:
         """Returns every rank's value, at every rank."""
         self.meet()

@@ -122,7 +122,7 @@ class Run:
         log = Log(home and home / self.output.log, self.done)
         self._scores = Rows(home and home / "scores.jsonl", self.done)
         saver = Saver(self.output.path, network, optimizer)
-        with closing(log), closing(self._scores), Signals() as signals, saver as self._saver:
+        with self.ranks.leaving(), closing(log), closing(self._scores), Signals() as signals, saver as self._saver:
             try:
                 with self.ranks.as_one():
                     for row in self._steps(trainer, log, signals):
@@ -131,21 +131,27 @@ class Run:
             except Diverged as error:
                 raise self._saved(error, network) from None
             self._end(network, signals)
-        if self.is_complete and self.ranks.is_first:
-            checkpoint.discard(self.output.path, is_finished=self.output.is_only)
 
     def _end(self, network: Network, signals: Signals) -> None:
         """Save what was trained, by what ended it."""
+        self._share(signals)
         is_whole = self.done == self.last
         if not self.is_complete and (is_whole or (signals.caught and self.done)):
             self._checkpoint(network)
         self._saver.wait()
         if is_whole and not self.settings.early_stop:
             self._offer(network)
-        self.ranks.meet()  # `torchrun` kills the first one, which may still be saving, soon after another has ended
+        self._share(signals)  # `torchrun` kills the first one, which may still be saving, soon after another has ended
+        if self.is_complete and self.ranks.is_first:
+            checkpoint.discard(self.output.path, is_finished=self.output.is_only)
         signals.stop(self.done)
         if not is_whole:
             raise BadData("there is no record to train on")
+
+    def _share(self, signals: Signals) -> None:
+        """Let what one rank was told be told to all."""
+        caught, *_ = self.ranks.meet((signals.caught or 0,))
+        signals.share(map(int, caught))
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
@@ -248,11 +254,12 @@ class Run:
         """Make a checkpoint of the step before the one that could not be taken; returns the error that names both.
 
         The checkpoint before stays too, for what leads to such a step may have begun earlier. There is none of a run
-        without checkpoints, nor where the weights themselves are no finite numbers. Who resumes from it comes to the
+        without checkpoints, nor of one of several, which ends with it, nor where the weights themselves are no finite
+        numbers. Who resumes from it comes to the
         same step: the random states are those of before it.
         """
         is_whole = all(bool(parameter.isfinite().all()) for parameter in network.parameters())
-        if not (error.step and error.step > 1 and self.output.save_every and is_whole):
+        if not (error.step and error.step > 1 and self.output.save_every and self.output.is_only and is_whole):
             return error
         self.done = error.step - 1  # the optimizer went no further, although the host did
         with self.ranks.as_one():

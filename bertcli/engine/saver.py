@@ -22,7 +22,8 @@ class Saver:
     """A run's checkpoints, of which one at a time is on its way to the disk.
 
     What is saved is the state when `save` is called, whatever the training does next. The copy takes as much of the
-    host's memory as weights and moments together (three times the weights), from the first save to the end; a GPU's is
+    host's memory as weights and moments together (three times the weights, and up to twice that where single matrices
+    are large), from the first save to the end; a GPU's is
     pinned, once, for to pin memory takes longer than to fill it. Where the thread fails, the next call of any method,
     or the end, raises its `IOFailed`.
     """
@@ -42,11 +43,12 @@ class Saver:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait for what is under way, whatever ends the run, and give the memory back."""
+        """Wait for what is under way, whatever ends the run but a second signal, and give the memory back to torch."""
         try:
-            self.wait()
+            if kind is not KeyboardInterrupt:  # what is half written has no name yet
+                self.wait()
         finally:
-            self._thread.shutdown()
+            self._thread.shutdown(wait=False)
             self._places = []
 
     def save(

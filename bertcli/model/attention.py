@@ -1,4 +1,4 @@
-"""Attention within each of the packed sequences: the one place that chooses a kernel."""
+"""Attention within each of the packed sequences: the one place that knows which kernels there are, and for what."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class _Product(Function):
     def backward(ctx: Any, d_product: Tensor, d_again: Tensor | None) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         d_x = d_product @ weight if d_again is None else torch.addmm(d_again, d_product, weight)
-        if x.dtype == torch.float32:
+        if x.dtype == torch.float32:  # as in tests on a CPU, whose products have no `out_dtype`
             return d_x, d_product.T @ x, None
         return d_x, torch.mm(d_product.T, x, out_dtype=torch.float32), None
 

@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any, Self, TypeVar
 
 from bertcli.errors import BertcliError
-from bertcli.parallel.processes import Fork, Made, attempt
+from bertcli.parallel.processes import Attempt, Fork, attempt
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -114,7 +114,7 @@ class Pool:
 class _Result:
     """What was made of an item, or will be by a worker."""
 
-    def __init__(self, worker: _Worker | None = None, made: Made[Any] | None = None) -> None:
+    def __init__(self, worker: _Worker | None = None, made: Attempt[Any] | None = None) -> None:
         """Take the one or the other."""
         self._worker, self.made = worker, made
 

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)  # they may go to all processes; the first one decides
 
-Made = tuple[R | None, Exception | None]  # what a function made, or why it did not
+Attempt = tuple[R | None, Exception | None]  # what a function made, or why it did not
 
 # This process's ends of pipes. Whoever starts later lets go of them: a pipe that somebody else holds open never ends.
 own: set[Connection] = set()
@@ -100,7 +100,7 @@ def _become(work: Callable[..., None], pipe: Connection, arguments: tuple[Any, .
         os._exit(status)
 
 
-def attempt(function: Callable[[T], R], item: T) -> Made[R]:
+def attempt(function: Callable[[T], R], item: T) -> Attempt[R]:
     """Returns what the function makes of an item, or the error that it raises, so that it can travel."""
     try:
         return function(item), None

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from bertcli import folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import choose
 from bertcli.engine.optim import Optimizer, Schedule
@@ -24,6 +25,7 @@ from bertcli.engine.run import Run
 from bertcli.engine.saver import Saver
 from bertcli.engine.settings import Output, Settings
 from bertcli.engine.spool import chunk
+from bertcli.engine.train import Trainer
 from bertcli.errors import IOFailed, Stopped
 from bertcli.records import Record
 from bertcli.tasks.pretraining import Pretraining
@@ -268,6 +270,38 @@ def test_what_ends_a_run_waits_for_what_is_written(held: Held, tmp_path: Path, h
     last = 4 if how == "signal" else 2
     assert held.steps == sorted({2, last})
     assert [path.name for path in (tmp_path / "model" / "checkpoint").iterdir()] == [str(last)]
+
+
+def test_a_signal_at_the_last_step_leaves_a_finished_model(tmp_path: Path) -> None:
+    """Nothing is left to resume, and so nothing that a resumed run would overwrite."""
+    one = Watched(tmp_path / "model", save_every=5)
+
+    def end(row: Record) -> None:
+        if row["step"] == SETTINGS.steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(Stopped):
+        one.train(end)
+    assert folder.is_finished(tmp_path / "model")
+
+
+def test_a_second_signal_does_not_wait_for_what_is_written(
+    held: Held, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, original = Watched(tmp_path / "model", save_every=2), Trainer.step
+
+    def step(trainer: Trainer, number: int, *rest: Any) -> Any:
+        if number == 4:
+            raise KeyboardInterrupt
+        return original(trainer, number, *rest)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        one.train()
+    assert time.monotonic() - begun < 20  # what is held up would wait for 30 seconds
+    assert held.steps == []
+    held.go.set()
 
 
 @pytest.mark.parametrize("broken", [3, 9])
