@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     kind=options.Kind.ADDS,
     reads='Records with "words", "text", or "text" and "text_pair"; plain text.',
     writes=(
-        'The same with "vectors": {"dtype", "shape", "data"}, the data base64 of little-endian numbers, or lists of '
-        'numbers; and "tokens" where the rows are pieces.'
+        'The same with "vectors", a row of numbers each: {"dtype", "shape", "data"}, the data base64 of little-endian '
+        'numbers, or with --vectors list [[number, ...], ...]; and "tokens" where the rows are pieces.'
     ),
     examples=[
         ("bertcli embed labelled.jsonl --pool mean > vectors.jsonl.zst", "A vector a text."),

@@ -59,6 +59,7 @@ def write(
         for old in complete(path)[:-keep]:
             shutil.rmtree(old)
     except (OSError, SafetensorError) as error:  # the latter is safetensors' word for a full disk
+        shutil.rmtree(temporary, ignore_errors=True)  # whose room is wanted
         raise IOFailed(f"{home}: {getattr(error, 'strerror', None) or error}") from error
 
 

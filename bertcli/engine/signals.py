@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -75,11 +75,14 @@ class Signals:
         except _Woken:
             self._waits = False
 
-    def stop(self, step: int) -> None:
-        """Raise what the signal that came means, if one did."""
+    def stop(self, step: int, say: Callable[[str], None]) -> None:
+        """Raise what the signal that came means, if one did; `say` tells of SIGINT, by which the process just dies."""
+        if self.caught is None:
+            return
+        name = signal.Signals(self.caught).name
+        saved = f"after step {step}; --resume goes on from there" if step else "before the first step"
+        told = f"stopped by {name} {saved}"
         if self.caught == signal.SIGINT:
+            say(told)
             raise KeyboardInterrupt
-        if self.caught is not None:
-            name = signal.Signals(self.caught).name
-            saved = f"after step {step}; --resume goes on from there" if step else "before the first step"
-            raise Stopped(f"stopped by {name} {saved}")
+        raise Stopped(told)

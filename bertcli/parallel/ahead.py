@@ -18,12 +18,12 @@ from multiprocessing.reduction import recv_handle, send_handle
 from threading import Event, Semaphore, Thread
 from typing import Any, TypeVar
 
-from bertcli.errors import BertcliError
+from bertcli.errors import BertcliError, IOFailed
 from bertcli.parallel import processes
+from bertcli.parallel.processes import attempt
 
 T = TypeVar("T")
 
-LARGEST = 1 << 36  # bytes of an item; of memory there is only as much as items fill
 ROOM = None  # what says that there is room for one item more
 
 
@@ -33,7 +33,7 @@ class Coming(Iterator[T]):
     def __init__(self, pipe: Connection, told: list[Any], process: processes.Fork | None = None) -> None:
         """Take the pipe on which they come, and the process, if it is one of this one's own, to be ended with them."""
         self._pipe, self._told, self._process, self._has_ended = pipe, told, process, False
-        self._memory = -1  # a file descriptor; it comes with the first item
+        self._places: list[int] = []  # as file descriptors, each of which comes with the first item that lies there
         weakref.finalize(self, process.end if process else pipe.close)
 
     def is_near(self, seconds: float) -> bool:
@@ -49,21 +49,30 @@ class Coming(Iterator[T]):
         self._has_ended = place is None
         if place is None:
             raise error or StopIteration
-        start, size = place
-        with mmap(self._memory, size, offset=start) as memory:
+        with self._opened(*place) as memory:
             item: T = pickle.loads(memory)
         with suppress(OSError):  # where no more are made, what comes next tells
             self._pipe.send(ROOM)
         return item
 
     def _received(self) -> tuple[tuple[int, int] | None, list[Any], Exception | None]:
+        """Returns the place and the size of the next item, or none, with what is told and why there is none."""
         try:
-            if self._memory < 0:
-                self._memory = recv_handle(self._pipe)
-                weakref.finalize(self, os.close, self._memory)
             return self._pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, OSError):
-            raise self._process.died() if self._process else BertcliError("the process that reads has died") from None
+            raise self._died() from None
+
+    def _opened(self, place: int, size: int) -> mmap:
+        if place == len(self._places):
+            try:
+                self._places.append(recv_handle(self._pipe))
+            except (EOFError, OSError):
+                raise self._died() from None
+            weakref.finalize(self, os.close, self._places[place])
+        return mmap(self._places[place], size)
+
+    def _died(self) -> BertcliError:
+        return self._process.died() if self._process else BertcliError("the process that reads has died")
 
 
 def ahead_of_all(
@@ -88,7 +97,7 @@ def _run_ahead(
     remaining, known = iter(items), len(told)
     row: Sequence[bytes] | None = ()
     while row is not None:
-        row, error = processes.attempt(lambda rest: next(rest, None), remaining)
+        row, error = attempt(lambda rest: next(rest, None), remaining)
         for number, outlet in enumerate(outlets):
             outlet.put(row[number] if row else None, told[known:], error)
         known = len(told)
@@ -101,25 +110,30 @@ class _Outlet:
     def __init__(self, pipe: Connection, most: int) -> None:
         """Take the pipe to whoever takes them."""
         self._pipe, self._room = pipe, Semaphore(most)
-        self._memory, self._is_known = os.memfd_create("ahead"), False
-        os.ftruncate(self._memory, most * LARGEST)
-        self._starts = cycle(range(0, most * LARGEST, LARGEST))
+        self._memories = [os.memfd_create("ahead") for _ in range(most)]
+        self._next, self._known = cycle(range(most)), 0  # the number of places that are known at the other end
         Thread(target=self._make_room, daemon=True).start()
 
     def put(self, item: bytes | None, told: list[Any], error: Exception | None) -> None:
         """Hand over an item with what is told with it, or say why there is none, as soon as there is room."""
         self._room.acquire()
-        place = None if item is None else self._placed(item)
-        if not self._is_known:  # not earlier: what comes says that an item does
-            send_handle(self._pipe, self._memory, 0)
-            self._is_known = True
+        place = None
+        if item is not None:
+            place, error = attempt(self._placed, item)
         self._pipe.send((place, told, error))
+        if place and place[0] == self._known:
+            send_handle(self._pipe, self._memories[self._known], 0)
+            self._known += 1
 
     def _placed(self, item: bytes) -> tuple[int, int]:
-        start, size = next(self._starts), len(item)
-        with mmap(self._memory, size, offset=start) as memory:
+        place, size = next(self._next), len(item)
+        try:
+            os.ftruncate(self._memories[place], size)
+        except OSError as error:  # as under a limit of files' sizes
+            raise IOFailed(f"memory for what is read ahead: {error.strerror}") from error
+        with mmap(self._memories[place], size) as memory:
             memory[:] = item
-        return start, size
+        return place, size
 
     def _make_room(self) -> None:
         with suppress(EOFError, OSError):

@@ -72,7 +72,8 @@ class Pretraining(Task):
         length = len(example["ids"])
         if length > self.max_length:
             name = next((name for name in ("tokens", "words", "text") if record.get(name) is not None), "tokens")
-            raise BadData(f"{length} tokens are more than the model's {self.max_length}", field=name)
+            whose = "--max-length" if self.training else "the model's"
+            raise BadData(f"{length} tokens are more than {whose} {self.max_length}", field=name)
         return [example]
 
     def _encode_pair(self, record: Record, index: int) -> Example:

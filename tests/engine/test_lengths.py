@@ -41,7 +41,7 @@ def test_long_sequences_after_short_ones_under_one_schedule(bertcli: Callable[..
     short = [*PRETRAIN, "-o", "model", "--max-length", 16]
     done(bertcli(*short, "short.jsonl", "--stop-at", 9))
     refused = bertcli(*short, "--resume", "long.jsonl")
-    assert (refused.status, "more than the model's 16" in refused.err) == (65, True)
+    assert (refused.status, "more than --max-length 16" in refused.err) == (65, True)
     result = done(bertcli(*short, "--max-length", 64, "--max-tokens", 128, "--resume", "long.jsonl"))
     assert OTHER in result.err
     assert SAME not in result.err

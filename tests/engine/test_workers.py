@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from mmap import mmap
@@ -16,6 +17,7 @@ from unittest.mock import patch
 
 import models
 import numpy as np
+import program
 import pytest
 import toys
 import warm
@@ -327,3 +329,15 @@ def test_signals_that_come_again_and_again_stop_at_once(monkeypatch: pytest.Monk
     finally:
         signal.signal(signal.SIGUSR1, old)
     assert seen
+
+
+def test_what_is_read_ahead_obeys_a_limit_of_files(tmp_path: Path) -> None:
+    """A step lies in memory that counts as a file: one that is allowed fits, one that is not is told of in a line."""
+    records = models.lines(models.pairs(400))
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in models.PIECES))
+    line = "pretrain -o model --steps 2 --batch-size 200 --num-layers 1 --hidden-size 16 --num-heads 2 --workers 2"
+    for limit, status in ((100_000_000, 0), (8, 74)):  # in units of 1024 bytes
+        command = f"ulimit -f {limit}; {sys.executable} -m bertcli {line} --force --device cpu"
+        done = program.run(["bash", "-c", command], records, tmp_path)
+        assert done.status == status, done.err
+        assert "Traceback" not in done.err

@@ -94,7 +94,7 @@ HIDDEN = MASKED | {"masked_positions": [1], "masked_tokens": ["c"]}
         ({"text": "a"}, "field 'tokens': found nothing, expected a list of strings"),
         (MASKED | {"tokens": []}, "field 'tokens': found an empty list, expected"),
         (MASKED | {"tokens": ["[CLS]", "zebra", "[SEP]"]}, "field 'tokens': found 'zebra', expected a piece"),
-        (MASKED | {"tokens": ["[CLS]", *"a" * 63, "[SEP]"]}, "field 'tokens': 65 tokens are more than the model's 64"),
+        (MASKED | {"tokens": ["[CLS]", *"a" * 63, "[SEP]"]}, "field 'tokens': 65 tokens are more than --max-length 64"),
         (MASKED | {"segment_b": 5}, "field 'segment_b': found 5, expected the index of a token"),
         (MASKED | {"segment_b": 0}, "field 'segment_b': found 0"),
         (MASKED | {"word_starts": [1, 5]}, "field 'word_starts': an index beyond the tokens"),
