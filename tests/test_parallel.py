@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -19,13 +20,19 @@ from program import Result, environment
 
 from bertcli.errors import BadData, BertcliError
 from bertcli.lines import Batch, Source
-from bertcli.parallel import Pool, ordered
+from bertcli.parallel import Pool
 from bertcli.parallel.pool import ALONE, OPEN
 from bertcli.records import Anything, Document
 from bertcli.stages import Stage
 from bertcli.stream import Reader, Record, joined, loads
 
 MANY = 5 * ALONE
+
+
+def ordered(function: Callable[[Any], Any], items: Iterable[Any], workers: int = 1) -> Iterator[Any]:
+    """Yields what a pool makes that does nothing else."""
+    with Pool(workers) as pool:
+        yield from pool.ordered(function, items)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from operator import attrgetter
@@ -25,12 +25,6 @@ AHEAD = 3  # items that a process holds at most: one to go on with, one in work,
 OPEN = 8  # results for each process that may wait for an earlier one
 SWITCH = 1e-4  # seconds after which the work makes way for bytes that come or go: somebody waits for them
 END = object()  # of what goes through a queue
-
-
-def ordered(function: Callable[[T], R], items: Iterable[T | None], workers: int = 1) -> Generator[R, None, None]:
-    """Yields what a pool of so many processes yields that does nothing else."""
-    with Pool(workers) as pool:
-        yield from pool.ordered(function, items)
 
 
 class Pool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from peers import batches, lines, open_tokenizer
 
-from bertcli.parallel import ordered
+from bertcli.parallel import Pool
 from bertcli.text.batch import BatchEncoder
 from bertcli.text.wordpiece import WordPiece
 
@@ -27,7 +27,13 @@ def ours(vocabulary: str, texts: Iterator[str], workers: int) -> Callable[[], It
         encodings = encoder.encode(joined.split("\n"))
         return encodings.ids, encodings.bounds
 
-    return partial(ordered, encode, ["\n".join(batch) for batch in batches(texts, 10_000)], workers)
+    joined = ["\n".join(batch) for batch in batches(texts, 10_000)]
+
+    def shared() -> Iterator[Any]:
+        with Pool(workers) as pool:
+            yield from pool.ordered(encode, joined)
+
+    return shared
 
 
 def theirs(vocabulary: str, texts: Iterator[str], workers: int) -> Callable[[], Iterator[Any]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bertcli.folder import Casing
 from bertcli.lines import Source
-from bertcli.parallel import ordered
+from bertcli.parallel import Pool
 from bertcli.records import Document
 from bertcli.stages import Stage
 from bertcli.stream import Reader
@@ -138,9 +138,10 @@ def test_counts_are_the_same_for_any_workers(shared: Path) -> None:
     for workers, counted in enumerate(counts, 1):
         stage = Stage(Document, texts, WordCounter(split_cjk=True).count)
         batches = Reader([Source(io.BytesIO(corpus), "in")], Document, text=True).batches(1 << 12)
-        for result, _, fault in ordered(stage, batches, workers):
-            assert fault is None
-            counted.update(result)
+        with Pool(workers) as pool:
+            for result, _, fault in pool.ordered(stage, batches):
+                assert fault is None
+                counted.update(result)
     assert counts[0] == counts[1] == WordCounter(split_cjk=True).count([corpus.decode().splitlines()])
 
 
