@@ -38,7 +38,7 @@ def compute(function: F) -> F:
             "--max-tokens",
             type=Integer(1),
             help="Tokens per forward pass: memory and speed; the result stays the same up to rounding, and in training "
-            "up to what dropout draws.  [default: by device, and in training by its memory]",
+            "up to what dropout draws.  [default: by device; in training no more than fits]",
         ),
         click.option(
             "--kernels",

@@ -43,6 +43,14 @@ class _Product(Function):
         return d_x, torch.mm(d_product.T, x, out_dtype=torch.float32), None
 
 
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Returns x Wᵀ + bias (T, F) and x (T, H) again, both in the precision of products, of (F, H) weights."""
+    is_mixed = torch.is_autocast_enabled(x.device.type)
+    x = x.to(torch.get_autocast_dtype(x.device.type)) if is_mixed else x
+    both: tuple[Tensor, Tensor] = _Product.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return both
+
+
 class FusedLayer(Layer):
     """A layer that computes by kernels what lies between its products, under autocast to half precision."""
 
@@ -57,27 +65,19 @@ class FusedLayer(Layer):
         dropout = self.attention_dropout if self.training else 0.0
         if not has_kernel(packed.longest, x.shape[1] // self.heads):
             return self.attend(*self.parts(x), packed, dropout).flatten(1), x
-        made, x = product(x, self.qkv.weight, self.qkv.bias.detach())
+        made, x = _product(x, self.qkv.weight, self.qkv.bias.detach())
         return attention.attend(made, self.qkv.bias, packed.boundaries, self.heads, packed.longest, dropout), x
 
     def _activated(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.activation is not ACTIVATIONS["gelu"]:
             return self.activation(self.up(x)), x
-        made, x = product(x, self.up.weight)
+        made, x = _product(x, self.up.weight)
         return gelu(made, self.up.bias), x
 
     def _add_norm(self, x: Tensor, inner: Tensor, part: Linear, norm: LayerNorm) -> Tensor:
         dropout = self.dropout.p if self.training else 0.0
-        made, _ = product(inner, part.weight)
+        made, _ = _product(inner, part.weight)
         return add_norm(x, made, part.bias, norm.weight, norm.bias, norm.eps, dropout)
-
-
-def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Returns x Wᵀ + bias (T, F) and x (T, H) again, both in the precision of products, of (F, H) weights."""
-    is_mixed = torch.is_autocast_enabled(x.device.type)
-    x = x.to(torch.get_autocast_dtype(x.device.type)) if is_mixed else x
-    both: tuple[Tensor, Tensor] = _Product.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-    return both
 
 
 def fuse(bert: Bert) -> None:
