@@ -205,13 +205,15 @@ def compute(function: F) -> F:
     """Adds what all commands compute with, and what training alone does; the command gets them as `device`."""
 
     @functools.wraps(function)
-    def with_more(*args: Any, device: Device, gradient_checkpointing: bool, workers: int | None, **kwargs: Any) -> Any:
+    def with_more(
+        *args: Any, device: Device, gradient_checkpointing: bool, cuda_graphs: str, workers: int | None, **kwargs: Any
+    ) -> Any:
         from bertcli.engine.distributed import join
 
         ranks = join(device.device)
-        more = replace(device, recomputes=gradient_checkpointing, workers=workers or device.workers, ranks=ranks)
+        fast = replace(device, recomputes=gradient_checkpointing, records=cuda_graphs == "auto")
         with ranks.as_one():
-            return function(*args, device=more, **kwargs)
+            return function(*args, device=replace(fast, workers=workers or device.workers, ranks=ranks), **kwargs)
 
     recomputing = click.option(
         "--gradient-checkpointing",
@@ -219,13 +221,21 @@ def compute(function: F) -> F:
         help="Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in "
         "less memory and more time.",
     )
+    recording = click.option(
+        "--cuda-graphs",
+        type=click.Choice(["auto", "off"]),
+        default="auto",
+        show_default=True,
+        help="auto: on a GPU in bf16, small passes are recorded, and their kernels issued all at once, as far as there "
+        "is memory for it.",
+    )
     feeding = click.option(
         "--workers",
         type=Integer(1),
         help="Processes of a machine that get batches ready while others train, 1: those themselves; the result is the "
         "same.  [default: 1, for each GPU 8, as far as there are cores]",
     )
-    return computing.compute(applied(recomputing, feeding)(with_more))  # type: ignore[return-value]
+    return computing.compute(applied(recomputing, recording, feeding)(with_more))  # type: ignore[return-value]
 
 
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:

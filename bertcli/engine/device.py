@@ -16,7 +16,6 @@ from bertcli.model.attention import has_packed_kernel
 from bertcli.model.bert import Layer
 from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network
-from bertcli.tasks.task import Task
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
@@ -26,6 +25,9 @@ LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so ma
 # layers alone.
 KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 1.7, 16
 USABLE = 0.8  # of a GPU's memory
+# Numbers between two layers, tokens times width, up to which a pass is recorded: issuing the kernels of one takes an
+# H200's host longer than running them, and longer than what a recording costs, the filling up and adding up gradients.
+RECORDED = 1 << 25
 WORKERS = 8  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
 
@@ -41,6 +43,7 @@ class Device:
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
     workers: int = 1  # processes that get batches ready, and in use also write what became of them
     ranks: Ranks = ALONE  # while training: the processes that share the work, each on a device of its own
+    records: bool = True  # while training: passes as CUDA graphs, where that can be
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -69,16 +72,23 @@ class Device:
             compile_parts(network, layers=not self.kernels)
         return network
 
-    def fitted(self, network: Network) -> Device:
-        """Returns the same device, in whose memory the passes of a network that learns have room.
+    def fitted(self, network: Network, most: int) -> Device:
+        """Returns the same device as it suits a network that learns by steps of at most so many tokens.
 
-        It is an estimate; `--max-tokens` has the last word.
+        Passes have room in its memory, which is an estimate (`--max-tokens` has the last word), and only small ones are
+        recorded.
         """
-        if self.is_sized or self.device.type != "cuda":
+        if self.device.type != "cuda":
             return self
+        tokens = self.max_tokens if self.is_sized else min(self.max_tokens, self._room(network))
+        is_small = min(tokens, most) * network.config.hidden_size <= RECORDED
+        return replace(self, max_tokens=tokens, records=self.records and is_small)
+
+    def _room(self, network: Network) -> int:
+        """Returns the tokens of a pass for which there is memory, at least one."""
         memory = USABLE * torch.cuda.get_device_properties(self.device).total_memory
-        tokens = int((memory - STATE * sum(map(torch.numel, network.parameters()))) / self._kept(network.config))
-        return replace(self, max_tokens=max(1, min(self.max_tokens, tokens)))
+        memory -= STATE * sum(map(torch.numel, network.parameters()))
+        return max(1, int(memory / self._kept(network.config)))
 
     def _kept(self, config: Config) -> int:
         """Returns the bytes that training keeps of a token."""
@@ -91,15 +101,15 @@ class Device:
         """Returns whether a network is compiled here."""
         return self.compiles == "on" or (self.compiles == "auto" and is_long and self.precision == "bf16")
 
-    def is_recorded(self, network: Network, task: Task) -> bool:
-        """Returns whether training records passes as CUDA graphs: of a task whose batches can be filled up."""
+    def is_recorded(self, network: Network) -> bool:
+        """Returns whether training records passes as CUDA graphs."""
         width = network.config.hidden_size // network.config.num_attention_heads
         is_packed = self.precision == "bf16" and has_packed_kernel(self.device, torch.bfloat16, width)
         # What is computed twice takes the state of the random generator, which a recording cannot.
-        return is_packed and task.padding(1) is not None and not self.recomputes
+        return self.records and is_packed and not self.recomputes
 
-    def switches(self, network: Network, task: Task, *, is_long: bool) -> dict[str, object]:
-        """Returns what is in force while a network learns a task, for notes."""
+    def switches(self, network: Network, *, is_long: bool) -> dict[str, object]:
+        """Returns what is in force while a network learns, for notes."""
         is_gpu = self.device.type == "cuda"
         return {
             "device": torch.cuda.get_device_name(self.device) if is_gpu else self.device.type,
@@ -107,7 +117,7 @@ class Device:
             "max_tokens": self.max_tokens,
             "kernels": self.kernels,
             "compiled": self.is_compiled(is_long=is_long),
-            "cuda_graphs": self.is_recorded(network, task),
+            "cuda_graphs": self.is_recorded(network),
             "gradient_checkpointing": self.recomputes,
             "workers": self.workers,
             "ranks": self.ranks.size,
@@ -126,6 +136,9 @@ def choose(
     Of several GPUs each process that `torchrun` has started gets its own, unless one is asked for by its number. fp32
     means fp32: TF32 stays off. Raises `UsageError` where the device is not there.
     """
+    # Batches vary in size: in segments of fixed sizes they took three times the memory that they filled.
+    legacy = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+    os.environ.setdefault("PYTORCH_ALLOC_CONF", legacy or "expandable_segments:True")
     try:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
         if chosen.type == "cuda" and torch.cuda.is_available():

@@ -105,7 +105,7 @@ class Run:
         on, `UsageError` where ranks would go apart, `Diverged` where a loss or a gradient is no finite number: where
         there are checkpoints, the last step before is one then.
         """
-        self.device = self.device.fitted(network)
+        self.device = self.device.fitted(network, self.settings.batch_size * self.task.max_length // self.ranks.size)
         self.device.place(network, learns=True, is_long=self._is_long).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
         kind, bias_correction = self.settings.optimizer, self.settings.bias_correction
@@ -324,7 +324,7 @@ class Run:
             **self.task.notes(),
             "step": self.done,
             "settings": {**asdict(self.settings), "steps": self.steps},
-            "engine": self.device.switches(network, self.task, is_long=self._is_long),
+            "engine": self.device.switches(network, is_long=self._is_long),
             **({"dev": self.dev_scores} if self.dev else {}),
             **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }

@@ -24,7 +24,7 @@ class Trainer:
     def __init__(self, network: Network, task: Task, optimizer: Optimizer, device: Device) -> None:
         """Take a network that is on its device already."""
         self.network, self.task, self.optimizer, self.device = network, task, optimizer, device
-        is_recorded = device.is_recorded(network, task)
+        is_recorded = device.is_recorded(network)
         # Recordings are made on a stream of their own, on which all gradients must be computed then.
         self._stream = torch.cuda.Stream(device.device) if is_recorded else None  # type: ignore[no-untyped-call]
         self._graphs = Graphs() if is_recorded else None

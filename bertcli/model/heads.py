@@ -28,10 +28,10 @@ class MaskedLanguageHead(nn.Module):
         return linear(self.norm(self.activation(self.dense(hidden))), words, self.bias)
 
     def loss(self, hidden: Tensor, words: Tensor, ids: Tensor) -> Tensor:
-        """Returns the cross-entropy with the ids (M,) of the hidden tokens, summed over them."""
+        """Returns the cross-entropy with the ids (M,) of the hidden tokens, summed over those that are not -1."""
         vectors = self.norm(self.activation(self.dense(hidden)))
         logits = linear(vectors, *rounded(words, self.bias, ROUND if hidden.is_cuda else 1))
-        return cross_entropy(logits.float(), ids, reduction="sum")
+        return cross_entropy(logits.float(), ids, ignore_index=-1, reduction="sum")
 
 
 def rounded(words: Tensor, bias: Tensor, multiple: int) -> tuple[Tensor, Tensor]:

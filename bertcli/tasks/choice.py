@@ -28,7 +28,6 @@ from bertcli.tasks.task import (
     Example,
     Task,
     array,
-    filler,
     finite,
     highest,
     joined,
@@ -90,7 +89,7 @@ class Choice(Task):
 
     def padding(self, length: int) -> Example:
         """Returns an example without a right choice."""
-        return filler(self.wordpiece, length, choice=array([0]), label=array([NONE]))
+        return joined([super().padding(length)], choice=array([0]), label=array([NONE]))
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch; where the `labels` (B,) are known, with which choices there are (B, C), and each sequence's

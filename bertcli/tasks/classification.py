@@ -30,7 +30,6 @@ from bertcli.tasks.task import (
     Example,
     Task,
     array,
-    filler,
     finite,
     highest,
     joined,
@@ -140,7 +139,7 @@ class Classification(Task):
 
     def padding(self, length: int) -> Example:
         """Returns an example without a label."""
-        return filler(self.wordpiece, length, labels=array([NONE]))
+        return joined([super().padding(length)], labels=array([NONE]))
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch with the owner of each sequence (S,), and where they are known `labels` and their `weights`.

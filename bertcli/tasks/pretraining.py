@@ -18,7 +18,7 @@ from bertcli.metrics import pretraining as metrics
 from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
 from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
-from bertcli.tasks.task import Batch, Example, Task, array, finite, packed, sequence
+from bertcli.tasks.task import Batch, Example, Task, array, finite, grain, packed, sequence
 from bertcli.text.mask import Masker, Masking, MaskRule
 from bertcli.text.wordpiece import WordPiece
 
@@ -162,6 +162,18 @@ class Pretraining(Task):
         checker(Pair)(record)
         index, self._completed = self._completed, self._completed + 1
         return self._masking.masked(record, index)[0]
+
+    def padding(self, length: int) -> Example:
+        """Returns an example without hidden tokens, of which nobody asks what follows."""
+        none = dict.fromkeys(("masked_positions", "masked_ids", "word_starts"), array([]))
+        return {**super().padding(length), "is_next": array([-1]), **none, "key": np.empty(0, np.uint8)}
+
+    def evened(self, batch: Batch) -> Batch:
+        """Returns a batch with some hidden tokens more, of which nobody asks what they are."""
+        positions, ids = batch.targets["positions"], batch.targets["ids"]
+        more = -len(ids) % grain(len(ids), len(batch.packed.lengths))
+        filled = {"positions": functional.pad(positions, (0, more)), "ids": functional.pad(ids, (0, more), value=-1)}
+        return replace(batch, targets={**batch.targets, **filled})
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch with `positions` of hidden tokens among all (M,), their `ids` (M,), `random`, `sizes` (B,).

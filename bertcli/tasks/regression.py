@@ -21,7 +21,7 @@ from bertcli.model.config import Config
 from bertcli.model.heads import Classifier, Network
 from bertcli.records import Record, Texts, checker
 from bertcli.records import Regression as Schema
-from bertcli.tasks.task import Batch, Example, Task, filler, finite, joined, owners, packed, scores, texts
+from bertcli.tasks.task import Batch, Example, Task, finite, joined, owners, packed, scores, texts
 from bertcli.text.wordpiece import WordPiece
 
 LARGEST = 1e18  # numbers whose squares single precision can add up
@@ -83,7 +83,7 @@ class Regression(Task):
 
     def padding(self, length: int) -> Example:
         """Returns an example without a number."""
-        return filler(self.wordpiece, length, label=np.array([np.nan], np.float32))
+        return joined([super().padding(length)], label=np.array([np.nan], np.float32))
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch with each sequence's owner (S,) and share in its record's mean (S,).

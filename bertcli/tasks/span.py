@@ -148,11 +148,7 @@ class Span(Task):
 
     def padding(self, length: int) -> Example:
         """Returns an example without an answer, nor the lack of one."""
-        return {
-            "ids": array([self.wordpiece.pad] * length),
-            "segment_b": array([-1]),
-            "span": array([NOWHERE, NOWHERE]),
-        }
+        return {**super().padding(length), "span": array([NOWHERE, NOWHERE])}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch; where they are known with each sequence's `spans`, first and last token in it: (S, 2).

@@ -115,7 +115,7 @@ class Tagging(Task):
     def padding(self, length: int) -> Example:
         """Returns an example without a label."""
         labels = np.full(length, NONE, np.int32)
-        return {"ids": array([self.wordpiece.pad] * length), "segment_b": array([-1]), "labels": labels}
+        return {**super().padding(length), "labels": labels}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch; where they are known with the ids of all tokens' `labels`: (T,)."""

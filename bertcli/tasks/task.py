@@ -7,6 +7,7 @@ output an example. The outputs of a record's examples are combined into its answ
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -115,9 +116,13 @@ class Task(ABC):
         """Returns what one epoch sees of an example."""
         return example
 
-    def padding(self, length: int) -> Example | None:
-        """Returns an example of so many [PAD] from which nothing is learned; None where shapes vary beyond tokens."""
-        return None
+    def padding(self, length: int) -> Example:
+        """Returns an example of so many [PAD] from which nothing is learned."""
+        return {"ids": array([self.wordpiece.pad] * length), "segment_b": array([-1])}
+
+    def evened(self, batch: Batch) -> Batch:
+        """Returns a batch in which also what varies beside tokens and sequences is filled up to a size that recurs."""
+        return batch
 
     @abstractmethod
     def collate(self, examples: Sequence[Example]) -> Batch:
@@ -260,12 +265,12 @@ def joined(examples: Sequence[Example], **others: NDArray[Any]) -> Example:
     return {**whole, "sizes": array(len(example["ids"]) for example in examples), **others}
 
 
-def filler(wordpiece: WordPiece, length: int, **others: NDArray[Any]) -> Example:
-    """Returns an example of one sequence of [PAD]."""
-    return joined([{"ids": array([wordpiece.pad] * length), "segment_b": array([-1])}], **others)
-
-
 # -- tensors --------------------------------------------------------------------------------------------------------
+
+
+def grain(total: int, parts: int) -> int:
+    """Returns half of what a sum of so many parts may well differ by from the next such sum, as a power of 2."""
+    return 1 << max(0, int(total / math.sqrt(parts) / 2).bit_length() - 1)
 
 
 def packed(examples: Sequence[Example]) -> Packed:

@@ -61,6 +61,7 @@ class Ran:
     compiling: float  # seconds
     recompiled: list[dict[str, Any]]  # after the warm-up
     memory: int
+    reserved: int  # by torch on a card, or 0
     card: str
     switches: dict[str, Any]
 
@@ -70,6 +71,7 @@ class Ran:
         made = size.teraflops(self.pace.mean)
         share = f" ({100e12 * made / most:.1f}% of peak)" if (most := peak(self.card)) else ""
         held, compiling = f"{self.memory / 2**30:.1f} GiB", f"{self.compiling:.1f} s of compiling"
+        held += f" ({self.reserved / 2**30:.1f} reserved)" if self.reserved else ""
         again = f"{len(self.recompiled)} recompilations after warm-up"
         switches = ", ".join(f"{key} {value}" for key, value in self.switches.items()) or "no switches told"
         print(f"{name}: {mean:.1f} k tokens/s ({slowest:.1f} to {fastest:.1f}), {made:.1f} TFLOP/s{share}, {held}")
@@ -99,6 +101,7 @@ def ours(arguments: str, out: Path, warm: int, launcher: str = "", env: dict[str
         sum(each["seconds"] for each in known["compilations"]),
         after(known["compilations"], start + rows[warm - 1]["seconds"]),
         known["memory"],
+        known["reserved"],
         known["card"],
         {key: notes[key] for key in SWITCHES if key in notes},
     )

@@ -18,6 +18,8 @@ from bertcli.cli import main
 def seen() -> dict[str, Any]:
     """Returns the card, the most bytes that were held, there or else by the process, and what was compiled.
 
+    On a card torch itself holds some more, with what recordings keep to themselves and what was given back to it.
+
     Of each compilation the name, the begin in seconds of the clock, the seconds that it took, and why it was needed
     where there was one before.
     """
@@ -27,6 +29,7 @@ def seen() -> dict[str, Any]:
     return {
         "card": torch.cuda.get_device_name() if has_card else "",
         "memory": torch.cuda.max_memory_allocated() if has_card else 1024 * getrusage(RUSAGE_SELF).ru_maxrss,
+        "reserved": torch.cuda.max_memory_reserved() if has_card else 0,
         "compilations": [
             {
                 "name": each.co_name,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
@@ -9,6 +14,7 @@ import models
 import pytest
 import torch
 import toys
+from program import Result
 
 from bertcli import tasks
 from bertcli.engine.device import choose
@@ -62,6 +68,27 @@ def test_the_host_does_not_wait_for_the_device(name: str, tmp_path: Path) -> Non
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(rows) + len(list(log.drain(now=True))) == len(steps)
+
+
+@pytest.mark.parametrize(("own", "grows"), [({}, True), ({"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}, False)])
+def test_memory_grows_in_one_piece_unless_told_otherwise(own: dict[str, str], grows: bool) -> None:
+    code = (
+        "import torch; from bertcli.engine.device import choose; held = torch.ones(1 << 24, device=choose().device); "
+    )
+    code += "print(any(segment['is_expandable'] for segment in torch.cuda.memory_snapshot()))"
+    outer = {name: value for name, value in os.environ.items() if not name.endswith("ALLOC_CONF")}
+    done = subprocess.run([sys.executable, "-c", code], env=outer | own, capture_output=True, check=True)
+    assert done.stdout.split() == [str(grows).encode()]
+
+
+@pytest.mark.parametrize("switch", ["auto", "off"])
+def test_recording_is_told_and_can_be_turned_off(switch: str, invoke: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(models.PIECES) + "\n")
+    sizes = ["--num-layers=1", "--hidden-size=16", "--num-heads=2", "--max-length=64"]
+    told = ["-o", "model", "--steps=4", "--batch-size=8", f"--cuda-graphs={switch}", *sizes]
+    assert invoke("pretrain", *told, stdin=models.lines(models.pairs(32))).status == 0
+    notes = json.loads((tmp_path / "model" / "bertcli.json").read_text())
+    assert notes["engine"]["cuda_graphs"] == (switch == "auto")
 
 
 @pytest.mark.parametrize("name", [*toys.TASKS, "pretraining"])
