@@ -1,4 +1,4 @@
-"""Forward passes beside each other: while a GPU computes one, the host makes the next ready for it."""
+"""Forward passes beside each other: on a CPU each on its own cores; on a GPU one is made ready while another runs."""
 
 from __future__ import annotations
 
@@ -14,30 +14,41 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LANES = 2  # passes under way on a GPU: one computes while the other's numbers go there or come back
+CPU_LANES = 8  # on a CPU, at most: of more cores several share a pass
 
 SWITCH = 1e-4  # seconds after which this thread makes way for one that has a kernel to start: there are hundreds a pass
 
 Start = Callable[..., "Future[Any]"]  # calls the function that is its first argument with the others
 
 
+def shares(device: torch.device) -> int:
+    """Returns among how many passes the cores of a CPU, and the tokens that it has room for, are shared; else 1."""
+    return min(torch.get_num_threads(), CPU_LANES) if device.type == "cpu" else 1
+
+
 @contextmanager
 def lanes(device: torch.device) -> Iterator[Start]:
-    """Gives what starts a call on a device: on a GPU in one of a few threads, each with a stream of its own.
+    """Gives what starts a call on a device, in one of a few threads: each has a stream of its own, or cores.
 
-    On a CPU, whose cores a pass has all to itself, the call is over when it has been started.
+    On a single core the call is over when it has been started.
     """
-    if device.type != "cuda":
+    cores, count = torch.get_num_threads(), shares(device)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)  # weights are on their way in the stream of this thread
+        executor = ThreadPoolExecutor(LANES, initializer=_own_stream, initargs=(device,))
+    elif count > 1:
+        executor = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(cores // count,))
+    else:
         yield _at_once
         return
-    torch.cuda.synchronize(device)  # weights are on their way in the stream of this thread
-    executor = ThreadPoolExecutor(LANES, initializer=_own_stream, initargs=(device,))
     usual = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
         yield executor.submit
     finally:
-        executor.shutdown(cancel_futures=True)
+        executor.shutdown(wait=False, cancel_futures=True)  # who ends early asks for none of the passes under way
         sys.setswitchinterval(usual)
+        torch.set_num_threads(cores)
 
 
 def _at_once(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -13,7 +14,7 @@ import numpy as np
 import torch
 
 from bertcli.engine.device import Device
-from bertcli.engine.lanes import Start, lanes
+from bertcli.engine.lanes import Start, lanes, shares
 from bertcli.engine.packing import batches
 from bertcli.errors import BertcliError
 from bertcli.model.heads import Network
@@ -33,14 +34,9 @@ def predict(
     task: Task,
     encoded: Iterable[tuple[Record, list[Example]]],
     device: Device,
-    waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[Record]:
-    """Yields each record with the task's answer, of several networks with the mean of theirs.
-
-    Records gather in windows, within which sequences of like length are computed together; a window ends early where
-    the next record would have to be waited for.
-    """
-    for found in computed(networks, task, encoded, device, itemgetter(1), waits):
+    """Yields each record with the task's answer, of several networks with the mean of theirs."""
+    for found in computed(networks, task, encoded, device, itemgetter(1)):
         if found is not None:
             (record, own), outputs = found
             yield answered(task, record, own, outputs)
@@ -64,19 +60,20 @@ def computed(
     items: Iterable[T | None],
     device: Device,
     examples_of: Callable[[T], list[Example]],
-    waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[T, Outputs] | None]:
     """Yields each item with what the networks make of its examples; a None among the items, that ends a window, too.
 
-    Before an error there is a None, so that who comes next loses nothing of what came before it.
+    Items gather in windows, within which sequences of like length are computed together. Before an error there is a
+    None, so that who comes next loses nothing of what came before it.
     """
     for network in networks:
         network.eval()
     size = WINDOW * device.max_tokens
+    device = replace(device, max_tokens=max(1, device.max_tokens // shares(device.device)))
     waiting: deque[_Window[T]] = deque()
     with lanes(device.device) as start:
         try:
-            for gathering in gathered(items, size, waits, lambda item: _tokens(examples_of(item))):
+            for gathering in gathered(items, size, lambda item: _tokens(examples_of(item))):
                 if gathering:
                     waiting.append(_Window(start, networks, task, gathering, device, examples_of))
                 while waiting and (not gathering or len(waiting) > AHEAD or waiting[0].is_done):
@@ -92,13 +89,11 @@ def computed(
             yield from window.results()
 
 
-def gathered(
-    items: Iterable[T | None], size: int, waits: Callable[[], bool], weigh: Callable[[T], int] = lambda item: 1
-) -> Iterator[list[T]]:
+def gathered(items: Iterable[T | None], size: int, weigh: Callable[[T], int] = lambda item: 1) -> Iterator[list[T]]:
     """Yields lists of items, each twice as heavy as the one before up to `size`, so that the first comes early.
 
-    A list ends where the next item would have to be waited for, or is bad: what came before it is not lost. It also
-    ends where None stands for that, and an empty one follows.
+    A list ends where None says that the next item has to be waited for, and an empty one follows. It also ends where
+    the next one is bad: what came before it is not lost.
     """
     window: list[T] = []
     weight, room = 0, max(1, size // 64)
@@ -107,7 +102,7 @@ def gathered(
             if item is not None:
                 window.append(item)
                 weight += weigh(item)
-            if window and (weight >= room or item is None or waits()):
+            if window and (weight >= room or item is None):
                 yield window
                 window, weight, room = [], 0, min(2 * room, size)
             if item is None:

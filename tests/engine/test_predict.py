@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
+from threading import Barrier, Event
 from typing import Any
 
 import models
@@ -18,7 +20,8 @@ from program import Result
 
 from bertcli.engine import predict as module
 from bertcli.engine.device import choose
-from bertcli.engine.predict import gathered, predict
+from bertcli.engine.lanes import CPU_LANES, lanes
+from bertcli.engine.predict import computed, gathered, predict
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.task import build
 
@@ -39,7 +42,16 @@ def encoded(items: list[dict[str, Any]], pulled: list[int] | None = None) -> Ite
         yield item, TASK.encode(item)
 
 
-def test_order_is_kept_and_max_tokens_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def cores(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Lets torch have so many cores."""
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("cores", [1, 3], indirect=True)
+def test_order_is_kept_and_max_tokens_changes_nothing(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     items = records(600)
     whole = list(predict([NETWORK], TASK, encoded(items), choose("cpu", max_tokens=10_000)))
     assert [{name: answer[name] for name in item} for item, answer in zip(items, whole, strict=True)] == items
@@ -51,15 +63,42 @@ def test_order_is_kept_and_max_tokens_changes_nothing(monkeypatch: pytest.Monkey
             assert one["details"]["probabilities"] == pytest.approx(other["details"]["probabilities"], abs=1e-5)
 
 
-def test_what_has_come_is_answered_before_more_is_waited_for() -> None:
+def paused(pulled: list[int]) -> Iterator[tuple[Any, Any] | None]:
+    """Yields 200 items, after the third and the fiftieth of which the next has to be waited for."""
+    for item in encoded(records(200), pulled):
+        yield item
+        if len(pulled) in (3, 50):
+            yield None
+
+
+@pytest.mark.parametrize("cores", [1, 3], indirect=True)
+def test_what_has_come_is_answered_before_more_is_waited_for(cores: int) -> None:
     pulled: list[int] = []
-    device = choose("cpu", max_tokens=1_000_000)
-    answers = predict([NETWORK], TASK, encoded(records(200), pulled), device, waits=lambda: len(pulled) in (3, 50))
-    assert next(answers)["id"] == 0
-    assert pulled == [0, 1, 2]
-    assert [next(answers)["id"] for _ in range(3)] == [1, 2, 3]
-    assert len(pulled) == 50
-    assert [answer["id"] for answer in answers] == list(range(4, 200))
+    found = computed([NETWORK], TASK, paused(pulled), choose("cpu", max_tokens=1_000_000), itemgetter(1))
+    for last in (3, 50):
+        ids = [item[0]["id"] for item, _ in iter(lambda: next(found), None)]
+        assert (len(pulled), ids[-1]) == (last, last - 1)
+    assert [item[0]["id"] for item, _ in filter(None, found)] == list(range(50, 200))
+
+
+@pytest.mark.parametrize("cores", [2, 5, 20], indirect=True)
+def test_passes_share_the_cores(cores: int) -> None:
+    count = min(cores, CPU_LANES)
+    together = Barrier(count, timeout=warm.PATIENCE)
+    with lanes(torch.device("cpu")) as start:
+        passes = [start(lambda: together.wait() < count and torch.get_num_threads()) for _ in range(count)]
+        assert [each.result() for each in passes] == [cores // count] * count
+    assert torch.get_num_threads() == cores
+
+
+@pytest.mark.parametrize("cores", [2], indirect=True)
+def test_who_ends_early_does_not_wait_for_passes(cores: int) -> None:
+    go_on = Event()
+    with lanes(torch.device("cpu")) as start:
+        passes = [start(go_on.wait, warm.PATIENCE) for _ in range(3)]
+    assert [each.done() for each in passes] == [False, False, True]
+    assert passes[2].cancelled()
+    go_on.set()
 
 
 def test_nothing_in_is_nothing_out() -> None:
@@ -67,13 +106,11 @@ def test_nothing_in_is_nothing_out() -> None:
 
 
 def test_windows_are_shorter_where_the_producer_is_slow() -> None:
-    lengths = [len(window) for window in gathered(range(400), 128, lambda: False)]
+    lengths = [len(window) for window in gathered(range(400), 128)]
     assert lengths == [2, 4, 8, 16, 32, 64, 128, 128, 18]
-    waits = iter([False, True, True])
-    assert list(gathered("abcdefg", 256, lambda: next(waits, False))) == [["a", "b"], ["c"], [*"defg"]]
-    paused = ["a", None, *"bcdefg", None, None, "h"]
-    assert list(gathered(paused, 256, lambda: False)) == [["a"], [], [*"bcdefg"], [], [], ["h"]]
-    assert [len(window) for window in gathered([5, 1, 1, 1], 128, lambda: False, lambda item: item)] == [1, 3]
+    items = ["a", None, *"bcdefg", None, None, "h"]
+    assert list(gathered(items, 256)) == [["a"], [], [*"bcdefg"], [], [], ["h"]]
+    assert [len(window) for window in gathered([5, 1, 1, 1], 128, lambda item: item)] == [1, 3]
 
 
 # -- several models -------------------------------------------------------------------------------------------------
