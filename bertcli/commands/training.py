@@ -211,9 +211,9 @@ def compute(function: F) -> F:
         from bertcli.engine.distributed import join
 
         ranks = join(device.device)
-        fast = replace(device, recomputes=gradient_checkpointing, records=cuda_graphs == "auto")
+        more = replace(device, recomputes=gradient_checkpointing, graphs=cuda_graphs == "auto", ranks=ranks)
         with ranks.as_one():
-            return function(*args, device=replace(fast, workers=workers or device.workers, ranks=ranks), **kwargs)
+            return function(*args, device=replace(more, workers=workers or device.workers), **kwargs)
 
     recomputing = click.option(
         "--gradient-checkpointing",

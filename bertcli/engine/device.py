@@ -25,8 +25,8 @@ LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so ma
 # layers alone.
 KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 1.7, 16
 USABLE = 0.8  # of a GPU's memory
-# Numbers between two layers, tokens times width, up to which a pass is recorded: issuing the kernels of one takes an
-# H200's host longer than running them, and longer than what a recording costs, the filling up and adding up gradients.
+# Tokens of a pass times width up to which it is recorded: issuing its kernels takes an H200's host longer than running
+# them, by more than the filling up of batches, and the adding up of gradients, cost.
 RECORDED = 1 << 25
 WORKERS = 8  # processes that keep a GPU busy, with some to spare; a CPU's cores are busy with the network itself
 
@@ -43,7 +43,7 @@ class Device:
     compiles: str = "off"  # on, off, or auto: in runs that are long enough to win the time back
     workers: int = 1  # processes that get batches ready, and in use also write what became of them
     ranks: Ranks = ALONE  # while training: the processes that share the work, each on a device of its own
-    records: bool = True  # while training: passes as CUDA graphs, where that can be
+    graphs: bool = True  # while training: CUDA graphs of passes, where that can be
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -73,7 +73,7 @@ class Device:
         return network
 
     def fitted(self, network: Network, most: int) -> Device:
-        """Returns the same device as it suits a network that learns by steps of at most so many tokens.
+        """Returns the same device as it suits a network that learns by steps of usually at most so many tokens.
 
         Passes have room in its memory, which is an estimate (`--max-tokens` has the last word), and only small ones are
         recorded.
@@ -82,7 +82,7 @@ class Device:
             return self
         tokens = self.max_tokens if self.is_sized else min(self.max_tokens, self._room(network))
         is_small = min(tokens, most) * network.config.hidden_size <= RECORDED
-        return replace(self, max_tokens=tokens, records=self.records and is_small)
+        return replace(self, max_tokens=tokens, graphs=self.graphs and is_small)
 
     def _room(self, network: Network) -> int:
         """Returns the tokens of a pass for which there is memory, at least one."""
@@ -106,7 +106,7 @@ class Device:
         width = network.config.hidden_size // network.config.num_attention_heads
         is_packed = self.precision == "bf16" and has_packed_kernel(self.device, torch.bfloat16, width)
         # What is computed twice takes the state of the random generator, which a recording cannot.
-        return self.records and is_packed and not self.recomputes
+        return self.graphs and is_packed and not self.recomputes
 
     def switches(self, network: Network, *, is_long: bool) -> dict[str, object]:
         """Returns what is in force while a network learns, for notes."""
@@ -134,11 +134,12 @@ def choose(
     """Returns the device asked for: auto is a GPU where there is one, and bf16 where it has that.
 
     Of several GPUs each process that `torchrun` has started gets its own, unless one is asked for by its number. fp32
-    means fp32: TF32 stays off. Raises `UsageError` where the device is not there.
+    means fp32: TF32 stays off. Where the environment does not say how a GPU's memory is to be taken, it will: in one
+    piece that grows. Raises `UsageError` where the device is not there.
     """
     # Batches vary in size: in segments of fixed sizes they took three times the memory that they filled.
-    legacy = os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
-    os.environ.setdefault("PYTORCH_ALLOC_CONF", legacy or "expandable_segments:True")
+    if not {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"} & os.environ.keys():
+        os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     try:
         chosen = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
         if chosen.type == "cuda" and torch.cuda.is_available():

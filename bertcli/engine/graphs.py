@@ -18,6 +18,8 @@ from torch import Tensor
 from bertcli.tasks.task import Batch, Example, Task, grain
 
 SMALLEST = 64  # tokens by which sizes differ at least
+FEWEST = 16  # sequences, of which sizes are an eighth apart: those of fewer would be further
+SEQUENCES = 8  # of which there is a multiple: the shares of several ranks differ by some
 MOST = 64  # graphs; shapes beyond them are issued one kernel at a time
 
 Pass = Callable[[Batch, Tensor], Tensor]
@@ -26,13 +28,15 @@ Pass = Callable[[Batch, Tensor], Tensor]
 def filled(task: Task, examples: Sequence[Example]) -> Batch:
     """Returns a batch filled up to a size that recurs.
 
-    Sizes are as far apart as those of batches of so many sequences usually are: of 32 some 5 to 10% of their tokens, of
-    512 some 2%. So there are few, and little is padding.
+    Sizes are half as far apart as those of batches of so many sequences usually are, but no less than `SMALLEST`: of 32
+    some 4 to 9% of their tokens, of 512 1 to 2%. So there are few, and little is padding.
     """
     tokens = sum(len(example["ids"]) for example in examples)
-    unit = max(SMALLEST, grain(tokens, len(examples)))
-    # Always as many sequences, of a token or more, and none that has more positions than others may have.
+    unit = max(SMALLEST, grain(tokens, max(FEWEST, len(examples))))
+    # Always as many for a size, as their number is part of the shape; each has a token or more, and no more positions
+    # than others may have.
     count = math.ceil((unit - 1) / (task.max_length - 1))
+    count += -(len(examples) + count) % SEQUENCES
     rest = count + -(tokens + count) % unit
     padding = [task.padding((rest + place) // count) for place in range(count)]
     batch = task.evened(task.collate([*examples, *padding]))
@@ -47,7 +51,6 @@ class Graphs:
         self._seen: Counter[tuple[object, ...]] = Counter()
         self._graphs: dict[tuple[object, ...], tuple[torch.cuda.CUDAGraph, list[Tensor], Tensor]] = {}
         self._pool = torch.cuda.graph_pool_handle()
-        self._is_full = False
 
     def run(self, own: Pass, batch: Batch, scale: Tensor) -> Tensor:
         """Returns what a pass makes of a batch on the host, from its recording once its shape has come twice."""
@@ -67,10 +70,11 @@ class Graphs:
         return output.clone()  # its memory is the next graph's too
 
     def _has_room(self) -> bool:
-        """Returns whether another recording finds the memory that it may need, at most what all has taken so far."""
-        free, _ = torch.cuda.mem_get_info()
-        self._is_full |= len(self._graphs) == MOST or free < torch.cuda.max_memory_allocated()
-        return not self._is_full
+        """Returns whether there is memory for another recording: at most what has been in use at once so far."""
+        if len(self._graphs) == MOST:
+            return False
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return torch.cuda.mem_get_info()[0] + unused >= torch.cuda.max_memory_allocated()
 
     def _record(self, shape: tuple[object, ...], own: Pass, batch: Batch, scale: Tensor) -> None:
         graph = torch.cuda.CUDAGraph()

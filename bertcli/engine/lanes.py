@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,30 +17,34 @@ R = TypeVar("R")
 LANES = 2  # passes under way on a GPU: one computes while the other's numbers go there or come back
 CPU_LANES = 8  # on a CPU, at most: of more cores several share a pass
 
-SWITCH = 1e-4  # seconds after which this thread makes way for one that has a kernel to start: there are hundreds a pass
+SWITCH = 1e-4  # seconds after which this thread makes way for one that has an operator to start: a pass has hundreds
 
 Start = Callable[..., "Future[Any]"]  # calls the function that is its first argument with the others
 
 
-def shares(device: torch.device) -> int:
-    """Returns among how many passes the cores of a CPU, and the tokens that it has room for, are shared; else 1."""
-    return min(torch.get_num_threads(), CPU_LANES) if device.type == "cpu" else 1
+def shares(device: torch.device, most: int) -> int:
+    """Returns among how many passes, at most so many, the cores of a CPU are shared; of another device 1."""
+    if device.type != "cpu":
+        return 1
+    cores = torch.get_num_threads()
+    return max(1, min(cores // math.ceil(cores / CPU_LANES), most))
 
 
 @contextmanager
-def lanes(device: torch.device) -> Iterator[Start]:
-    """Gives what starts a call on a device, in one of a few threads: each has a stream of its own, or cores.
+def lanes(device: torch.device, count: int) -> Iterator[Start]:
+    """Gives what starts a call in one of a few threads: on a GPU with a stream of its own, on a CPU one of so many
+    with its share of the cores.
 
-    On a single core the call is over when it has been started.
+    Where they are not shared the call is over when it has been started.
     """
-    cores, count = torch.get_num_threads(), shares(device)
     if device.type == "cuda":
         torch.cuda.synchronize(device)  # weights are on their way in the stream of this thread
         executor = ThreadPoolExecutor(LANES, initializer=_own_stream, initargs=(device,))
     elif count > 1:
-        executor = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(cores // count,))
+        cores = torch.get_num_threads() // count
+        executor = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(cores,))
     else:
-        yield _at_once
+        yield at_once
         return
     usual = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
@@ -48,10 +53,10 @@ def lanes(device: torch.device) -> Iterator[Start]:
     finally:
         executor.shutdown(wait=False, cancel_futures=True)  # who ends early asks for none of the passes under way
         sys.setswitchinterval(usual)
-        torch.set_num_threads(cores)
 
 
-def _at_once(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+def at_once(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+    """Returns what a call has come to, which this thread has waited for."""
     future: Future[R] = Future()
     future.set_result(function(*args, **kwargs))
     return future

@@ -43,7 +43,7 @@ def prepared(
 ) -> Step:
     """Returns what an optimizer step on examples, each with its epoch, needs; a batch has at most `max_tokens`.
 
-    `collate` makes batches instead of the task.
+    `collate` makes batches instead of the task, and may fill them up.
     """
     collate = collate or task.collate
     seen = [task.at_epoch(example, epoch) for epoch, example in examples]

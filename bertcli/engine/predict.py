@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from bertcli.engine.device import Device
-from bertcli.engine.lanes import Start, lanes, shares
+from bertcli.engine.lanes import Start, at_once, lanes, shares
 from bertcli.engine.packing import batches
 from bertcli.errors import BertcliError
 from bertcli.model.heads import Network
@@ -23,7 +23,7 @@ from bertcli.tasks.task import Example, Task
 
 T = TypeVar("T")
 
-WINDOW = 8  # forward passes among whose sequences lengths are sorted: what they give is held in memory
+WINDOW = 8  # times `max_tokens`, among which lengths are sorted: what becomes of them is held in memory
 AHEAD = 1  # windows that are under way while the next is gathered: the device never waits for that
 
 Outputs = list[list[Any]]  # of each network one output an example
@@ -69,24 +69,32 @@ def computed(
     for network in networks:
         network.eval()
     size = WINDOW * device.max_tokens
-    device = replace(device, max_tokens=max(1, device.max_tokens // shares(device.device)))
+    count = shares(device.device, device.max_tokens // task.max_length)
+    device = replace(device, max_tokens=max(1, device.max_tokens // count))  # they share the memory too
     waiting: deque[_Window[T]] = deque()
-    with lanes(device.device) as start:
+    with lanes(device.device, count) as start:
         try:
             for gathering in gathered(items, size, lambda item: _tokens(examples_of(item))):
                 if gathering:
-                    waiting.append(_Window(start, networks, task, gathering, device, examples_of))
+                    alone = at_once if device.device.type == "cpu" and not waiting else start
+                    waiting.append(_Window(start, alone, networks, task, gathering, device, examples_of))
                 while waiting and (not gathering or len(waiting) > AHEAD or waiting[0].is_done):
-                    yield from waiting.popleft().results()
+                    yield from waiting[0].results()
+                    waiting.popleft()
                 if not gathering:
                     yield None
-        except BertcliError:
-            for window in waiting:
-                yield from window.results()
+            while waiting:
+                yield from waiting[0].results()
+                waiting.popleft()
+        except BertcliError as error:
+            first = error
+            try:
+                for window in waiting:
+                    yield from window.results()
+            except BertcliError as earlier:  # or the same, of the window that has just failed
+                first = earlier
             yield None
-            raise
-        for window in waiting:
-            yield from window.results()
+            raise first from None
 
 
 def gathered(items: Iterable[T | None], size: int, weigh: Callable[[T], int] = lambda item: 1) -> Iterator[list[T]]:
@@ -133,18 +141,21 @@ class _Window(Generic[T]):
     def __init__(
         self,
         start: Start,
+        alone: Start,
         networks: Sequence[Network],
         task: Task,
         items: list[T],
         device: Device,
         examples_of: Callable[[T], list[Example]],
     ) -> None:
-        """Start all forward passes, sequences of like length together."""
+        """Start all forward passes, sequences of like length together; a single one as if it were alone."""
         self._items, self._networks = items, len(networks)
         own = [examples_of(item) for item in items]
         self._counts = [len(examples) for examples in own]
         examples = [example for each in own for example in each]
         groups = batches([len(example["ids"]) for example in examples], device.max_tokens)
+        if len(groups) * len(networks) == 1:
+            start = alone
         self._passes = [
             _Pass(number, group, start(_outputs, network, task, [examples[index] for index in group], device))
             for group in groups

@@ -165,15 +165,15 @@ class Pretraining(Task):
 
     def padding(self, length: int) -> Example:
         """Returns an example without hidden tokens, of which nobody asks what follows."""
-        none = dict.fromkeys(("masked_positions", "masked_ids", "word_starts"), array([]))
-        return {**super().padding(length), "is_next": array([-1]), **none, "key": np.empty(0, np.uint8)}
+        none = {name: array([]) for name in ("masked_positions", "masked_ids", "word_starts")}
+        return {**super().padding(length), "is_next": array([-1]), "key": np.empty(0, np.uint8), **none}
 
     def evened(self, batch: Batch) -> Batch:
         """Returns a batch with some hidden tokens more, of which nobody asks what they are."""
         positions, ids = batch.targets["positions"], batch.targets["ids"]
-        more = -len(ids) % grain(len(ids), len(batch.packed.lengths))
-        filled = {"positions": functional.pad(positions, (0, more)), "ids": functional.pad(ids, (0, more), value=-1)}
-        return replace(batch, targets={**batch.targets, **filled})
+        rest = -len(ids) % grain(len(ids), len(batch.packed.lengths))
+        more = {"positions": functional.pad(positions, (0, rest)), "ids": functional.pad(ids, (0, rest), value=-1)}
+        return replace(batch, targets={**batch.targets, **more})
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch with `positions` of hidden tokens among all (M,), their `ids` (M,), `random`, `sizes` (B,).

@@ -121,7 +121,7 @@ class Task(ABC):
         return {"ids": array([self.wordpiece.pad] * length), "segment_b": array([-1])}
 
     def evened(self, batch: Batch) -> Batch:
-        """Returns a batch in which also what varies beside tokens and sequences is filled up to a size that recurs."""
+        """Returns the batch with what else varies in size, beside tokens and sequences, filled up to what recurs."""
         return batch
 
     @abstractmethod
@@ -269,7 +269,7 @@ def joined(examples: Sequence[Example], **others: NDArray[Any]) -> Example:
 
 
 def grain(total: int, parts: int) -> int:
-    """Returns half of what a sum of so many parts may well differ by from the next such sum, as a power of 2."""
+    """Returns a step for sums of so many parts: half of total/√parts, by which they may well vary, as a power of 2."""
     return 1 << max(0, int(total / math.sqrt(parts) / 2).bit_length() - 1)
 
 

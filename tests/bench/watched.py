@@ -16,9 +16,8 @@ from bertcli.cli import main
 
 
 def seen() -> dict[str, Any]:
-    """Returns the card, the most bytes that were held, there or else by the process, and what was compiled.
-
-    On a card torch itself holds some more, with what recordings keep to themselves and what was given back to it.
+    """Returns the card; the most bytes in use there, or else by the process; those that torch reserved there, for
+    recordings and its cache too; and what was compiled.
 
     Of each compilation the name, the begin in seconds of the clock, the seconds that it took, and why it was needed
     where there was one before.

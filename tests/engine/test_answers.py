@@ -293,9 +293,9 @@ def test_workers_are_there_before_threads_that_have_a_gpu_in_hand() -> None:
     before, seen = len(children.read_text().split()), []
 
     @contextmanager
-    def watched(device: torch.device) -> Iterator[Any]:
+    def watched(device: torch.device, count: int) -> Iterator[Any]:
         seen.append(len(children.read_text().split()) - before)
-        with lanes(device) as start:
+        with lanes(device, count) as start:
             yield start
         seen.append(len(children.read_text().split()) - before)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -69,10 +70,10 @@ def test_passes_have_room_in_a_gpu(
 @pytest.mark.parametrize(
     ("preset", "most", "max_tokens", "expected"),
     [
-        # As measured on an H200: 2.4 times as fast, and 3 to 5% slower.
+        # As measured on an H200: 2.4 and 1.13 times as fast, and 3% slower.
         ("small", 32_768, 65_536, True),
-        ("base", 65_536, 65_536, False),
         ("base", 65_536, 32_768, True),
+        ("base", 65_536, 65_536, False),
         ("large", 65_536, 65_536, False),
         ("large", 32 * 512, 65_536, True),
     ],
@@ -81,8 +82,8 @@ def test_small_passes_are_recorded(preset: str, most: int, max_tokens: int, expe
     with torch.device("meta"):
         network = Network(of_size(*PRESETS[preset], vocab_size=30_522), {})
     device = Device(torch.device("cuda"), "bf16", max_tokens, is_sized=True)
-    assert device.fitted(network, most).records == expected
-    assert not replace(device, records=False).fitted(network, most).records
+    assert device.fitted(network, most).graphs == expected
+    assert not replace(device, graphs=False).fitted(network, most).graphs
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_small_passes_are_recorded(preset: str, most: int, max_tokens: int, expe
         (True, "bf16", {}, True),
         (False, "bf16", {}, False),
         (True, "fp32", {}, False),
-        (True, "bf16", {"records": False}, False),
+        (True, "bf16", {"graphs": False}, False),
         (True, "bf16", {"recomputes": True}, False),
     ],
 )
@@ -118,3 +119,23 @@ def test_the_help_says_how_many_processes_there_are(name: str) -> None:
     (workers,) = [each for each in command.params if each.name == "workers"]
     assert f"GPU {WORKERS}, as far as there are cores" in str(workers.help)  # type: ignore[attr-defined]
     assert choose("cpu").workers == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ({}, "expandable_segments:True"),
+        ({"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}, "max_split_size_mb:64"),
+        ({"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}, None),
+    ],
+)
+def test_how_memory_is_taken_is_said_where_nobody_has(
+    own: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        monkeypatch.setenv(name, "")  # so that it will be put back
+        monkeypatch.delenv(name)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    choose("cpu")
+    assert os.environ.get("PYTORCH_ALLOC_CONF") == expected

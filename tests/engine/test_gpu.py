@@ -74,8 +74,8 @@ def test_the_host_does_not_wait_for_the_device(name: str, tmp_path: Path) -> Non
 def test_memory_grows_in_one_piece_unless_told_otherwise(own: dict[str, str], grows: bool) -> None:
     code = (
         "import torch; from bertcli.engine.device import choose; held = torch.ones(1 << 24, device=choose().device); "
+        "print(any(segment['is_expandable'] for segment in torch.cuda.memory_snapshot()))"
     )
-    code += "print(any(segment['is_expandable'] for segment in torch.cuda.memory_snapshot()))"
     outer = {name: value for name, value in os.environ.items() if not name.endswith("ALLOC_CONF")}
     done = subprocess.run([sys.executable, "-c", code], env=outer | own, capture_output=True, check=True)
     assert done.stdout.split() == [str(grows).encode()]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from threading import Barrier, Event
+from threading import Barrier, Event, Lock
 from typing import Any
 
 import models
@@ -20,13 +21,15 @@ from program import Result
 
 from bertcli.engine import predict as module
 from bertcli.engine.device import choose
-from bertcli.engine.lanes import CPU_LANES, lanes
+from bertcli.engine.lanes import CPU_LANES, lanes, shares
 from bertcli.engine.predict import computed, gathered, predict
+from bertcli.errors import Diverged
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.task import build
 
 LABELS = ("a", "b", "c")
-TASK = Classification(models.wordpiece(), 64, LABELS)
+WORDPIECE = models.wordpiece()
+TASK = Classification(WORDPIECE, 64, LABELS)
 NETWORK = build(TASK, models.config(initializer_range=0.3, labels=LABELS))
 
 
@@ -45,9 +48,10 @@ def encoded(items: list[dict[str, Any]], pulled: list[int] | None = None) -> Ite
 @pytest.fixture
 def cores(request: pytest.FixtureRequest) -> Iterator[int]:
     """Lets torch have so many cores."""
+    before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param
-    torch.set_num_threads(1)
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("cores", [1, 3], indirect=True)
@@ -81,24 +85,88 @@ def test_what_has_come_is_answered_before_more_is_waited_for(cores: int) -> None
     assert [item[0]["id"] for item, _ in filter(None, found)] == list(range(50, 200))
 
 
-@pytest.mark.parametrize("cores", [2, 5, 20], indirect=True)
+@pytest.mark.parametrize("cores", [2, 5, 12, 15, 20], indirect=True)
 def test_passes_share_the_cores(cores: int) -> None:
-    count = min(cores, CPU_LANES)
+    device, usual = torch.device("cpu"), sys.getswitchinterval()
+    count = shares(device, 100)
     together = Barrier(count, timeout=warm.PATIENCE)
-    with lanes(torch.device("cpu")) as start:
+    with lanes(device, count) as start:
         passes = [start(lambda: together.wait() < count and torch.get_num_threads()) for _ in range(count)]
-        assert [each.result() for each in passes] == [cores // count] * count
-    assert torch.get_num_threads() == cores
+        (own,) = {each.result() for each in passes}
+    assert cores - own < count * own <= cores
+    assert count <= CPU_LANES
+    assert sys.getswitchinterval() == usual
+
+
+@pytest.mark.parametrize("cores", [8], indirect=True)
+@pytest.mark.parametrize("max_tokens", [1, 64, 128, 1024])
+def test_all_passes_under_way_have_at_most_max_tokens(
+    cores: int, max_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way, most, lock = [0], [0], Lock()
+    outputs = module._outputs
+
+    def watched(network: Any, task: Any, examples: list[Any], device: Any) -> list[Any]:
+        tokens = sum(len(example["ids"]) for example in examples)
+        with lock:
+            under_way[0] += tokens
+            most[0] = max(most[0], under_way[0])
+        try:
+            return outputs(network, task, examples, device)
+        finally:
+            with lock:
+                under_way[0] -= tokens
+
+    monkeypatch.setattr(module, "_outputs", watched)
+    answers = list(predict([NETWORK], TASK, encoded(records(300)), choose("cpu", max_tokens=max_tokens)))
+    assert len(answers) == 300
+    assert most[0] <= max(max_tokens, 64)  # one sequence is always under way
+    assert shares(torch.device("cpu"), max_tokens // 64) == max(1, min(8, max_tokens // 64))
+
+
+@pytest.mark.parametrize("cores", [4], indirect=True)
+def test_a_pass_that_is_alone_has_all_cores(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a slow producer waits for its answer."""
+    seen, outputs = list[int](), module._outputs
+
+    def watched(*given: Any) -> list[Any]:
+        seen.append(torch.get_num_threads())
+        return outputs(*given)
+
+    monkeypatch.setattr(module, "_outputs", watched)
+    items = [each for item in encoded(records(3)) for each in (item, None)]
+    found = computed([NETWORK], TASK, [*items, *encoded(records(300))], choose("cpu", max_tokens=512), itemgetter(1))
+    assert len(list(filter(None, found))) == 303
+    assert seen[:3] == [4, 4, 4]
+    assert seen[-2] == 1
+
+
+@pytest.mark.parametrize("cores", [1, 3], indirect=True)
+@pytest.mark.parametrize("bad", [0, 40, 199])
+def test_what_comes_before_an_answer_that_is_no_number_has_no_gap(cores: int, bad: int) -> None:
+    network = build(TASK, models.config(labels=LABELS), seed=1)
+    with torch.no_grad():
+        network.bert.embeddings.word.weight[WORDPIECE.mask] = torch.nan
+    items = list(encoded(records(200)))
+    items[bad][1][0]["ids"][0] = WORDPIECE.mask
+    found = []
+    with pytest.raises(Diverged):
+        found.extend(computed([network], TASK, items, choose("cpu", max_tokens=64), itemgetter(1)))
+    ids = [each and each[0][0]["id"] for each in found]
+    assert ids == [*range(len(ids) - 1), None]
+    assert len(ids) - 1 <= bad
 
 
 @pytest.mark.parametrize("cores", [2], indirect=True)
 def test_who_ends_early_does_not_wait_for_passes(cores: int) -> None:
     go_on = Event()
-    with lanes(torch.device("cpu")) as start:
-        passes = [start(go_on.wait, warm.PATIENCE) for _ in range(3)]
-    assert [each.done() for each in passes] == [False, False, True]
-    assert passes[2].cancelled()
-    go_on.set()
+    try:
+        with lanes(torch.device("cpu"), 2) as start:
+            passes = [start(go_on.wait, warm.PATIENCE) for _ in range(3)]
+        assert [each.done() for each in passes] == [False, False, True]
+        assert passes[2].cancelled()
+    finally:
+        go_on.set()
 
 
 def test_nothing_in_is_nothing_out() -> None:
