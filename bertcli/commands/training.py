@@ -211,9 +211,15 @@ def compute(function: F) -> F:
         from bertcli.engine.distributed import join
 
         ranks = join(device.device)
-        more = replace(device, recomputes=gradient_checkpointing, graphs=cuda_graphs == "auto", ranks=ranks)
+        more = replace(
+            device,
+            recomputes=gradient_checkpointing,
+            graphs=cuda_graphs == "auto",
+            workers=workers or device.workers,
+            ranks=ranks,
+        )
         with ranks.as_one():
-            return function(*args, device=replace(more, workers=workers or device.workers), **kwargs)
+            return function(*args, device=more, **kwargs)
 
     recomputing = click.option(
         "--gradient-checkpointing",

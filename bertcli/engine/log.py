@@ -118,7 +118,8 @@ class Log:
         if bad:
             step, (loss, *_, norm) = bad
             what = f"the gradient's norm is {norm}" if math.isfinite(loss) else f"the loss is {loss}"
-            raise Diverged(f"{what} at step {step}; try a lower --lr", step)
+            advice = "try a lower --lr" if step > 1 else "are the weights that it begins with whole?"
+            raise Diverged(f"{what} at step {step}; {advice}", step)
 
     def _seconds(self, row: Record, arriving: _Arriving) -> float:
         """Returns when a step was done: by the device's clock, of which the host is ahead, where it has one."""

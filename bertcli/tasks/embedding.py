@@ -17,7 +17,7 @@ from bertcli.errors import BadData, BertcliError, UsageError
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
 from bertcli.records import Record, Words, checker
-from bertcli.tasks.task import Batch, Example, Task, array, packed, sequence
+from bertcli.tasks.task import Batch, Example, Task, array, finite, packed, sequence
 from bertcli.text.windows import best_window, halves
 from bertcli.text.wordpiece import WordPiece
 
@@ -157,7 +157,7 @@ class Embedding(Task):
             vectors, bounds = sums.index_add(-2, owner, vectors), list(range(count + 1))
         else:
             bounds = torch.searchsorted(owner, torch.arange(count + 1, device=owner.device)).tolist()
-        whole = vectors.cpu().numpy()
+        whole = finite(vectors).cpu().numpy()
         return [whole[..., begin:end, :] for begin, end in pairwise(bounds)]
 
     def decode(self, record: Record, examples: list[Example], answer: list[NDArray[np.float32]]) -> Record:

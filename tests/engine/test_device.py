@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
+import models
 import pytest
 import torch
 
 from bertcli.cli import group
 from bertcli.engine import device as module
-from bertcli.engine.device import TOKENS, WORKERS, Device, choose
+from bertcli.engine.device import LARGE, TOKENS, WORKERS, Device, choose
+from bertcli.engine.distributed import Ranks
+from bertcli.engine.run import Run
+from bertcli.engine.settings import Output, Settings
 from bertcli.errors import UsageError
 from bertcli.model.config import PRESETS, of_size
 from bertcli.model.heads import Network
+from bertcli.tasks.pretraining import Pretraining
+from bertcli.tasks.task import build
 
 
 def test_the_cpu_computes_in_fp32_unless_told() -> None:
@@ -86,6 +93,22 @@ def test_small_passes_are_recorded(preset: str, most: int, max_tokens: int, expe
     assert not replace(device, graphs=False).fitted(network, most).graphs
 
 
+@pytest.mark.parametrize(("ranks", "most"), [(1, 512), (2, 256)])
+def test_a_run_tells_the_most_tokens_of_a_ranks_share(
+    ranks: int, most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(Device, "fitted", lambda device, network, most: told.append(most))
+    task = Pretraining(models.wordpiece(), 64)
+    settings = Settings(
+        lr=1e-3, warmup=0, schedule="linear", bias_correction=True, batch_size=8, dropout=0, seed=0, steps=1
+    )
+    one = Run(task, settings, Output(tmp_path), replace(choose("cpu"), ranks=Ranks(size=ranks)), {})
+    with pytest.raises(AttributeError):  # of the device, which has been told all
+        next(one.train(build(task, models.config())))
+    assert told == [most]
+
+
 @pytest.mark.parametrize(
     ("has_kernel", "precision", "own", "expected"),
     [
@@ -112,12 +135,13 @@ def test_a_device_that_is_not_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pretrain", "finetune", "predict", "embed"])
-def test_the_help_says_how_many_processes_there_are(name: str) -> None:
+def test_the_help_says_what_is_usual(name: str) -> None:
     """It does so without torch, and so by hand."""
     command = group.get_command(click.Context(group), name)
     assert command
-    (workers,) = [each for each in command.params if each.name == "workers"]
-    assert f"GPU {WORKERS}, as far as there are cores" in str(workers.help)  # type: ignore[attr-defined]
+    told = {each.name: str(getattr(each, "help", "")) for each in command.params}
+    assert f"GPU {WORKERS}, as far as there are cores" in told["workers"]
+    assert f"on a CPU {TOKENS['cpu']}, on a GPU {TOKENS['cuda']} or {LARGE[1]};" in told["max_tokens"]
     assert choose("cpu").workers == 1
 
 

@@ -81,6 +81,13 @@ def test_a_loss_or_norm_that_is_no_number_ends_the_run_after_the_rows_before(
     assert [row["step"] for row in rows(tmp_path / "log.jsonl")] == [1, 2]  # NaN would be null there
 
 
+def test_a_first_loss_that_is_no_number_is_not_the_rates_fault(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log.jsonl")
+    log.add(1, {"loss": torch.tensor(torch.nan)}, 1e-4, 9, torch.tensor(1.0))
+    with pytest.raises(Diverged, match=r"^the loss is nan at step 1; are the weights that it begins with whole"):
+        list(log.drain(now=True))
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_row_has_the_time_at_which_the_device_was_done(tmp_path: Path, device: str) -> None:
     """The host may be ahead of it by then, and does not wait."""

@@ -18,7 +18,7 @@ from program import Result
 
 from bertcli.engine.device import choose
 from bertcli.engine.predict import predict
-from bertcli.errors import BadData, BertcliError, UsageError
+from bertcli.errors import BadData, BertcliError, Diverged, UsageError
 from bertcli.model.heads import Network
 from bertcli.tasks.embedding import Embedding, Layers, parse_layers
 from bertcli.tasks.task import build
@@ -189,6 +189,15 @@ def test_a_vector_that_does_not_fit_is_an_error() -> None:
     (example,) = task.encode({"text": "a"})
     with pytest.raises(BertcliError, match="does not fit float16: try --dtype float32"):
         task.decode({"text": "a"}, [example], [np.full((3, 4), 1e6, np.float32)])
+
+
+def test_vectors_that_are_no_numbers_are_told_as_what_they_are() -> None:
+    """A wider type would not help."""
+    task = Embedding(WORDPIECE, 64, Layers((-1,), apart=False))
+    network = build(task, models.config()).eval()
+    torch.nn.init.constant_(network.bert.embeddings.word.weight, torch.nan)
+    with pytest.raises(Diverged, match="not a finite number: are its weights whole"):
+        task.outputs(network, task.collate(task.encode({"text": "a"})))
 
 
 def test_the_command(bertcli: Callable[..., Result], model: Path) -> None:
