@@ -32,10 +32,9 @@ def shares(device: torch.device, most: int) -> int:
 
 @contextmanager
 def lanes(device: torch.device, count: int) -> Iterator[Start]:
-    """Gives what starts a call in one of a few threads: on a GPU with a stream of its own, on a CPU one of so many
-    with its share of the cores.
+    """Gives what starts a call in one of a few threads, each with a stream of a GPU or its share of a CPU's cores.
 
-    Where they are not shared the call is over when it has been started.
+    A CPU has `count` of them; where that is one the call is over when it has been started.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)  # weights are on their way in the stream of this thread
