@@ -76,21 +76,19 @@ def computed(
         try:
             for gathering in gathered(items, size, lambda item: _tokens(examples_of(item))):
                 if gathering:
-                    alone = at_once if device.device.type == "cpu" and not waiting else start
-                    waiting.append(_Window(start, alone, networks, task, gathering, device, examples_of))
-                while waiting and (not gathering or len(waiting) > AHEAD or waiting[0].is_done):
-                    yield from waiting[0].results()
-                    waiting.popleft()
+                    window = _Window(networks, task, gathering, device, examples_of)
+                    if has_all := window.is_single and device.device.type == "cpu":
+                        yield from _finished(waiting)
+                    window.start(at_once if has_all else start)
+                    waiting.append(window)
+                yield from _finished(waiting, AHEAD if gathering else 0)
                 if not gathering:
                     yield None
-            while waiting:
-                yield from waiting[0].results()
-                waiting.popleft()
+            yield from _finished(waiting)
         except BertcliError as error:
             first = error
             try:
-                for window in waiting:
-                    yield from window.results()
+                yield from _finished(waiting)
             except BertcliError as earlier:  # or the same, of the window that has just failed
                 first = earlier
             yield None
@@ -136,30 +134,34 @@ class _Pass(NamedTuple):
 
 
 class _Window(Generic[T]):
-    """Items whose examples are being computed."""
+    """Items whose examples are computed together."""
 
     def __init__(
         self,
-        start: Start,
-        alone: Start,
         networks: Sequence[Network],
         task: Task,
         items: list[T],
         device: Device,
         examples_of: Callable[[T], list[Example]],
     ) -> None:
-        """Start all forward passes, sequences of like length together; a single one as if it were alone."""
-        self._items, self._networks = items, len(networks)
+        """Divide the examples, sequences of like length together."""
+        self._items, self._networks, self._task, self._device = items, networks, task, device
         own = [examples_of(item) for item in items]
         self._counts = [len(examples) for examples in own]
-        examples = [example for each in own for example in each]
-        groups = batches([len(example["ids"]) for example in examples], device.max_tokens)
-        if len(groups) * len(networks) == 1:
-            start = alone
+        self._examples = [example for each in own for example in each]
+        self._groups = batches([len(example["ids"]) for example in self._examples], device.max_tokens)
+
+    @property
+    def is_single(self) -> bool:
+        """Returns whether there is only one forward pass."""
+        return len(self._groups) * len(self._networks) == 1
+
+    def start(self, start: Start) -> None:
+        """Start all forward passes."""
         self._passes = [
-            _Pass(number, group, start(_outputs, network, task, [examples[index] for index in group], device))
-            for group in groups
-            for number, network in enumerate(networks)
+            _Pass(number, group, start(_outputs, network, self._task, [self._examples[i] for i in group], self._device))
+            for group in self._groups
+            for number, network in enumerate(self._networks)
         ]
 
     @property
@@ -169,7 +171,7 @@ class _Window(Generic[T]):
 
     def results(self) -> Iterator[tuple[T, Outputs]]:
         """Yields each item with its outputs."""
-        found: Outputs = [[None] * sum(self._counts) for _ in range(self._networks)]
+        found: Outputs = [[None] * sum(self._counts) for _ in self._networks]
         for number, group, outputs in self._passes:
             for index, output in zip(group, outputs.result(), strict=True):
                 found[number][index] = output
@@ -177,6 +179,13 @@ class _Window(Generic[T]):
         for item, count in zip(self._items, self._counts, strict=True):
             begin, end = end, end + count
             yield item, [own[begin:end] for own in found]
+
+
+def _finished(waiting: deque[_Window[T]], most: int = 0) -> Iterator[tuple[T, Outputs]]:
+    """Yields what has come of the first windows, until no more than so many are left that are not done."""
+    while waiting and (len(waiting) > most or waiting[0].is_done):
+        yield from waiting[0].results()
+        waiting.popleft()
 
 
 @torch.inference_mode()
