@@ -131,7 +131,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l dropout -d 'On 
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass, in use on a CPU those of all that share its cores: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-tokens -d 'Tokens per forward pass, or of all that share the cores of a CPU: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l kernels -d 'auto: on a GPU in bf16, Triton'\''s kernels compute what lies between a layer'\''s products' -x -a 'auto off'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
@@ -170,7 +170,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l dropout -d 'On 
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l seed -d 'Where all randomness comes from: one input and one seed give the same records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass, in use on a CPU those of all that share its cores: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-tokens -d 'Tokens per forward pass, or of all that share the cores of a CPU: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l kernels -d 'auto: on a GPU in bf16, Triton'\''s kernels compute what lies between a layer'\''s products' -x -a 'auto off'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
@@ -193,7 +193,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-answer -d 's
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l workers -d 'Processes that share the work beside the model'\''s; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass, in use on a CPU those of all that share its cores: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-tokens -d 'Tokens per forward pass, or of all that share the cores of a CPU: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l kernels -d 'auto: on a GPU in bf16, Triton'\''s kernels compute what lies between a layer'\''s products' -x -a 'auto off'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -s h -l help -d 'Show this message and exit'
@@ -210,7 +210,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-length -d 'Tok
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l workers -d 'Processes that share the work beside the model'\''s; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
-complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass, in use on a CPU those of all that share its cores: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-tokens -d 'Tokens per forward pass, or of all that share the cores of a CPU: memory and speed; the result stays the same up to rounding, and in training up to what dropout draws' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l kernels -d 'auto: on a GPU in bf16, Triton'\''s kernels compute what lies between a layer'\''s products' -x -a 'auto off'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -s h -l help -d 'Show this message and exit'

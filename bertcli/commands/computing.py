@@ -37,9 +37,9 @@ def compute(function: F) -> F:
         click.option(
             "--max-tokens",
             type=Integer(1),
-            help="Tokens per forward pass, in use on a CPU those of all that share its cores: memory and speed; the "
-            "result stays the same up to rounding, and in training up to what dropout draws.  [default: on a CPU 4096, "
-            "on a GPU 32768 or 65536; in training no more than fits]",
+            help="Tokens per forward pass, or of all that share the cores of a CPU: memory and speed; the result stays "
+            "the same up to rounding, and in training up to what dropout draws.  [default: on a CPU 4096, on a GPU "
+            "32768 or 65536; in training no more than fits]",
         ),
         click.option(
             "--kernels",

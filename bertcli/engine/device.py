@@ -134,8 +134,8 @@ def choose(
     """Returns the device asked for: auto is a GPU where there is one, and bf16 where it has that.
 
     Of several GPUs each process that `torchrun` has started gets its own, unless one is asked for by its number. fp32
-    means fp32: TF32 stays off. Where the environment does not say how a GPU's memory is to be taken, it will: in one
-    piece that grows. Raises `UsageError` where the device is not there.
+    means fp32: TF32 stays off. Has a GPU's memory taken in one piece that grows, unless the environment says otherwise.
+    Raises `UsageError` where the device is not there.
     """
     # Batches vary in size: in segments of fixed sizes they took three times the memory that they filled.
     if not {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"} & os.environ.keys():

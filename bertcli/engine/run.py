@@ -255,8 +255,7 @@ class Run:
 
         The checkpoint before stays too, for what leads to such a step may have begun earlier. There is none of a run
         without checkpoints, nor of one of several, which ends with it, nor where the weights themselves are no finite
-        numbers. Who resumes from it comes to the
-        same step: the random states are those of before it.
+        numbers. Who resumes from it comes to the same step: the random states are those of before it.
         """
         is_whole = all(bool(parameter.isfinite().all()) for parameter in network.parameters())
         if not (error.step and error.step > 1 and self.output.save_every and self.output.is_only and is_whole):

@@ -23,9 +23,8 @@ class Saver:
 
     What is saved is the state when `save` is called, whatever the training does next. The copy takes as much of the
     host's memory as weights and moments together (three times the weights, and up to twice that where single matrices
-    are large), from the first save to the end; a GPU's is
-    pinned, once, for to pin memory takes longer than to fill it. Where the thread fails, the next call of any method,
-    or the end, raises its `IOFailed`.
+    are large), from the first save to the end; a GPU's is pinned, once, for to pin memory takes longer than to fill it.
+    Where the thread fails, the next call of any method, or the end, raises its `IOFailed`.
     """
 
     def __init__(self, path: Path, network: nn.Module, optimizer: Optimizer) -> None:

@@ -45,12 +45,10 @@ class Row(NamedTuple):
     options: str = ""
 
 
-def glue(
-    name: str, metric: str, task: str = "classification", lr: str = "5e-5", epochs: int = 3, limit: float = 0.5
-) -> Row:
+def glue(name: str, metric: str, task: str = "classification", epochs: int = 3) -> Row:
     """Returns a row of GLUE; long texts are cut, as by the peer."""
     files = f"{name}-train.tsv", f"{name}-dev.tsv"
-    return Row(f"glue-{name.lower()}", files, task, metric, lr, epochs, limit=limit, options="--cut")
+    return Row(f"glue-{name.lower()}", files, task, metric, "5e-5", epochs, options="--cut")
 
 
 CONLL, SQUAD = ("conll-train.txt", "conll-valid.txt"), ("squad-train.json", "squad-dev.json")

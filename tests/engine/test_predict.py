@@ -159,7 +159,7 @@ def test_what_comes_before_an_answer_that_is_no_number_has_no_gap(cores: int, ba
         found.extend(computed([network], TASK, items, choose("cpu", max_tokens=64), itemgetter(1)))
     ids = [each and each[0][0]["id"] for each in found]
     assert ids == [*range(len(ids) - 1), None]
-    assert len(ids) - 1 <= bad
+    assert bad / 2 <= len(ids) - 1 <= bad
 
 
 @pytest.mark.parametrize("cores", [2], indirect=True)
