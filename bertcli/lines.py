@@ -70,11 +70,21 @@ class Numbered(ABC):
             raise BadData(problem, file=self.name, line=self.number) from None
 
 
+class Mark(NamedTuple):
+    """A place in an input by which it is known again: the records before it, and a hash of their lines."""
+
+    records: int
+    digest: str
+
+
 class Batch(Numbered):
     """Lines to be worked on together, perhaps in another process.
 
-    `index` lines that are not blank came before them. `is_text` is None until a line has decided it.
+    `index` lines that are not blank came before them. `is_text` is None until a line has decided it. The mark, if it
+    was given one, is that of its end.
     """
+
+    mark: Mark | None = None
 
     def __init__(self, source: Lines, index: int, is_text: bool | None) -> None:
         """Begin behind the last line that came from the source."""

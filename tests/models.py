@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,17 @@ import warm
 
 from bertcli.commands.inference import network_of
 from bertcli.engine.device import choose
+from bertcli.engine.intake import Read
 from bertcli.engine.predict import predict
+from bertcli.engine.spool import Chunk, Learning
 from bertcli.folder import SPECIAL, Casing, write_tokenizer
+from bertcli.lines import Mark, Source
+from bertcli.marks import marked
 from bertcli.model.config import Config, of_size
 from bertcli.model.heads import Network
 from bertcli.model.packed import Packed, pack
+from bertcli.records import Anything, Record
+from bertcli.stream import Reader
 from bertcli.tasks import of_folder
 from bertcli.tasks.task import Example, Task
 from bertcli.text.wordpiece import WordPiece
@@ -42,6 +49,16 @@ UNCASED = Casing(lowercase=True, strip_accents=True)
 def wordpiece() -> WordPiece:
     """Returns the tokenizer of the small models: some words, and letters for all others."""
     return WordPiece(PIECES, UNCASED)
+
+
+def stream(task: Task, records: list[Record], size: int = 1) -> Read:
+    """Returns what reads records as `pretrain` reads them, so many bytes at a time: as they come, to be known again."""
+
+    def read(known: Sequence[Mark], cuts: Collection[int]) -> Iterator[Chunk | None]:
+        batches = Reader([Source(io.BytesIO(lines(records)), "pairs.jsonl")], Anything).batches(64 * size)
+        return (batch and Learning(task)(batch).result for batch in marked(batches, known, cuts))
+
+    return read
 
 
 def config(layers: int = 2, width: int = 32, heads: int = 4, **others: Any) -> Config:

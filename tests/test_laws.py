@@ -26,6 +26,7 @@ ORDER: list[set[str]] = [
     {"frames"},
     {"lines"},
     {"stream"},
+    {"marks"},
     {"stages"},
     {"parallel"},
     {"folder"},

@@ -213,6 +213,7 @@ def read(streams: Streams, task: Task, spool: Spool) -> None:
     if not len(spool):
         raise BadData("there is no record to train on")
     task.close()
+    spool.close()
     windows = f" in {many(len(spool), 'window')}" if len(spool) != reader.read else ""
     streams.note(f"{many(reader.read, 'record')}{windows}; {task}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
@@ -14,7 +14,7 @@ import click
 from bertcli.errors import IOFailed, NoInput, UsageError
 
 if TYPE_CHECKING:
-    from bertcli.lines import Lines, Source
+    from bertcli.lines import Batch, Lines, Mark, Source
     from bertcli.parallel import Pool
     from bertcli.records import Record
     from bertcli.stages import Made, Stage, Tally
@@ -128,10 +128,18 @@ class Streams:
 
     def paced(self, stage: Stage[T, R], pool: Pool, *, text: bool = False) -> Iterator[R | None]:
         """Returns the same, made by a pool that may have other work too, and None wherever the input pauses."""
-        reader = self.reader(stage.schema, text=text)
+        return self._opened(pool.paced(stage, self._batches(stage, pool, text=text)))
+
+    def marked(self, stage: Stage[T, R], pool: Pool) -> Callable[[Sequence[Mark], Collection[int]], Iterator[R | None]]:
+        """Returns what reads the input as `paced` does, in the batches of `marks.marked`. Raises what `paced` does."""
+        from bertcli.marks import marked
+
+        batches = self._batches(stage, pool)
+        return lambda known, cuts: self._opened(pool.paced(stage, marked(batches, known, cuts)))
+
+    def _batches(self, stage: Stage[T, R], pool: Pool, *, text: bool = False) -> Iterator[Batch | None]:
         # A pipe is empty for an instant again and again: were that a pause, workers would wait for each other.
-        batches = reader.batches(stage.size, PATIENCE if pool.workers > 1 else 0)
-        return self._opened(pool.paced(stage, batches))
+        return self.reader(stage.schema, text=text).batches(stage.size, PATIENCE if pool.workers > 1 else 0)
 
     def _opened(self, results: Iterator[Made[R] | None]) -> Iterator[R | None]:
         for made in results:

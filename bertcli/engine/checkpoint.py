@@ -129,6 +129,23 @@ def random_states(network: nn.Module) -> dict[str, Tensor]:
     return states
 
 
+class Randoms:
+    """The random states after those steps of which it is not known yet whether they were good."""
+
+    def __init__(self) -> None:
+        """Know none yet."""
+        self._states: dict[int, dict[str, Tensor]] = {}
+
+    def add(self, step: int, network: nn.Module, good: int) -> None:
+        """Keep those of now, after a step, and forget those before the last one that is known to be good."""
+        self._states = {number: states for number, states in self._states.items() if number >= good}
+        self._states[step] = random_states(network)
+
+    def of(self, step: int) -> dict[str, Tensor]:
+        """Returns those after a step."""
+        return self._states[step]
+
+
 def _sync(directory: Path) -> None:
     for path in [*directory.iterdir(), directory]:
         descriptor = os.open(path, os.O_RDONLY)

@@ -150,6 +150,11 @@ class Ranks:
                 "--resume, a folder that all machines share"
             )
 
+    def share(self, signals: Signals) -> None:
+        """Let the signal that one rank has caught count for caught by all."""
+        caught, *_ = self.meet((signals.caught or 0,))
+        signals.share(map(int, caught))
+
     # -- records
 
     def pipes(self) -> list[Connection]:
@@ -175,13 +180,13 @@ class Ranks:
         except (TimeoutError, EOFError):
             raise Lost("another rank of this machine has not come for its records") from None
 
-    def together(self, steps: Coming[tuple[str, Step]], signals: Signals) -> Iterator[tuple[str, Step]]:
+    def together(self, steps: Coming[tuple[T, Step]], signals: Signals) -> Iterator[tuple[T, Step]]:
         """Yields this rank's part of each step, with the counts and tokens of all, when every rank has its own.
 
         It ends where it has ended at all ranks, or a signal told any of them to stop: then all have caught it. Raises
         `BadData` where machines do not read the same.
         """
-        coming: tuple[str, Step] | None = None
+        coming: tuple[T, Step] | None = None
         has_ended = False
         while True:
             if coming is None and not has_ended and steps.is_near(POLL):
@@ -197,9 +202,9 @@ class Ranks:
             if all(ended):
                 return
             if coming is not None and all(have):
-                digest, step = coming
+                reading, step = coming
                 sums = dict(zip(step.counts, map(math.fsum, counts), strict=False))  # then come zeros
-                yield digest, replace(step, counts=sums, tokens=int(sum(tokens)))
+                yield reading, replace(step, counts=sums, tokens=int(sum(tokens)))
                 coming = None
 
 

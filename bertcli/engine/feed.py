@@ -3,6 +3,8 @@
 Examples go to a spool on disk as they arrive. The first epoch draws from a buffer while the stream still runs; later
 epochs are full permutations. Each example comes once an epoch, and the order depends on seed and epoch alone.
 
+An input that is given again, to a resumed run, goes on at its place (`intake.py`).
+
 With workers, one process reads ahead of training and shares the work with others. It hands them lines, of which they
 make examples, draws the order, and hands them the places of each step's examples, which they read from the spool and
 make batches of.
@@ -10,7 +12,6 @@ make batches of.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import pickle
 import sys
@@ -25,15 +26,18 @@ import numpy as np
 import torch
 
 from bertcli.engine.distributed import ALONE, Ranks
+from bertcli.engine.intake import Intake, Read, Reading
 from bertcli.engine.packing import Step, dealt
-from bertcli.engine.spool import Chunk, Dtypes, Spool
+from bertcli.engine.settings import Input
+from bertcli.engine.spool import Dtypes, Spool
 from bertcli.errors import BertcliError
 from bertcli.parallel import Coming, Pool, ahead_of_all
 from bertcli.tasks.task import Example
 
 SHUFFLE_BUFFER = 16_384  # examples among which the first epoch draws
-KNOWN_BY = 4096  # examples at its beginning by which an input is known again: a second's reading
 AHEAD = 3  # steps that wait for training
+
+NEW = Input()  # of which no step was taken
 
 T = TypeVar("T")
 Place = tuple[int, int, int]  # an epoch, and where on the spool an example of it begins and ends
@@ -42,7 +46,7 @@ Place = tuple[int, int, int]  # an epoch, and where on the spool an example of i
 class _Order(NamedTuple):
     """What a process needs to know of a step: it may have started before the first example was read."""
 
-    known: str
+    reading: Reading
     dtypes: Dtypes
     step: list[Place]
 
@@ -52,45 +56,27 @@ class Feed:
 
     def __init__(
         self,
-        chunks: Iterator[Chunk | None],
+        read: Read,
         spool: Spool,
         seed: int,
         pool: Pool | None = None,
         told: list[Any] | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Take the stream as it comes, None where the next has to be waited for; nothing is read yet.
+        """Take what reads the stream; nothing is read yet.
 
         With more than one worker in the pool, which may be the one that makes the stream, or with several ranks, all is
         done elsewhere; what that adds to the list `told` comes here.
         """
-        self._chunks, self._spool, self._seed = chunks, spool, seed
+        self._intake, self._spool, self._seed = Intake(read, spool), spool, seed
         self._pool, self._told, self._ranks = pool or Pool(), [] if told is None else told, ranks
 
-    def digest(self) -> str:
-        """Returns a hash of the first examples, which are read: by it an input that begins alike is known again."""
-        while len(self._spool) < KNOWN_BY and (chunk := next(filter(None, self._chunks), None)):
-            self._spool.extend(chunk)
-        hashed = hashlib.blake2b(digest_size=16)
-        for index in range(min(len(self._spool), KNOWN_BY)):
-            for values in self._spool[index].values():
-                hashed.update(len(values).to_bytes(8) + values.tobytes())
-        return hashed.hexdigest()
-
     # -- order
-
-    def _arrivals(self) -> Iterator[range | None]:
-        yield range(len(self._spool))
-        for chunk in self._chunks:
-            before = len(self._spool)
-            if chunk is not None:
-                self._spool.extend(chunk)
-            yield None if chunk is None else range(before, len(self._spool))
 
     def _first_epoch(self) -> Iterator[Sequence[int] | None]:
         rng = np.random.default_rng([self._seed, 0])
         buffer: list[int] = []
-        for arrivals in self._arrivals():
+        for arrivals in self._intake.arrivals():
             if arrivals is None:
                 yield None
                 continue
@@ -142,37 +128,41 @@ class Feed:
         self,
         make: Callable[[list[tuple[int, Example]]], T],
         batch_size: int,
-        taken: Callable[[str], int] = lambda digest: 0,
         epochs: float = 0,
-    ) -> Iterator[tuple[str, T]]:
-        """Yields the input's digest, and for each optimizer step what is made of its examples with their epochs.
+        old: Input = NEW,
+        done: int = 0,
+    ) -> Iterator[tuple[Reading, T]]:
+        """Yields for each optimizer step how far the input was read, and what is made of examples with their epochs.
 
-        `taken` says of an input, by its digest, how many steps were taken before. With `epochs` it ends with them, the
+        Of the `old` input steps were taken, up to step `done`: they are skipped. With `epochs` it ends with them, the
         last step being as large as what is left; without, it goes on for ever.
         """
-        places = self._begun(batch_size, taken, epochs)
+        places = self._begun(batch_size, epochs, old, done)
         if self._pool.workers == 1:
-            return self._pool.ordered(lambda step: (self._known, make(self._read(step))), places)
-        return self._ahead(lambda step: [(self._known, make(self._read(step)))], places)
+            return self._pool.ordered(lambda step: (self._intake.reading, make(self._read(step))), places)
+        return self._ahead(lambda reading, step: [(reading, make(self._read(step)))], places)
 
     def shared(
         self,
         make: Callable[[list[tuple[int, Example]]], Step],
         batch_size: int,
-        taken: Callable[[str], int] = lambda digest: 0,
         epochs: float = 0,
-    ) -> Coming[tuple[str, Step]]:
+        old: Input = NEW,
+        done: int = 0,
+    ) -> Coming[tuple[Reading, Step]]:
         """Returns this rank's share of what `steps` yields; all ranks must ask for it."""
         others = self._ranks.pipes()
         if not self._ranks.is_reader:
             return Coming(others[0], self._told)
-        return self._ahead(partial(self._shares, make), self._begun(batch_size, taken, epochs), others)
+        return self._ahead(partial(self._shares, make), self._begun(batch_size, epochs, old, done), others)
 
-    def _begun(self, batch_size: int, taken: Callable[[str], int], epochs: float) -> Iterator[list[Place] | None]:
-        self._known = self.digest()
-        yield from self.places(batch_size, taken(self._known), epochs)
+    def _begun(self, batch_size: int, epochs: float, old: Input, done: int) -> Iterator[list[Place] | None]:
+        taken = self._intake.begin(old, done)
+        yield from self.places(batch_size, taken, epochs)
 
-    def _shares(self, make: Callable[[list[tuple[int, Example]]], Step], step: list[Place]) -> list[tuple[str, Step]]:
+    def _shares(
+        self, make: Callable[[list[tuple[int, Example]]], Step], reading: Reading, step: list[Place]
+    ) -> list[tuple[Reading, Step]]:
         """Returns the steps of this machine's ranks."""
         check = crc32(np.array(step).tobytes())
         shares = dealt([end - start for _, start, end in step], self._ranks.size)
@@ -180,12 +170,12 @@ class Feed:
         for rank in self._ranks.of_machine:
             own = [step[index] for index in shares[rank]]
             made = make(self._read(own or step[:1]))
-            steps.append((self._known, replace(made if own else made.without_parts(), check=check)))
+            steps.append((reading, replace(made if own else made.without_parts(), check=check)))
         return steps
 
     def _ahead(
         self,
-        make: Callable[[list[Place]], Sequence[Any]],
+        make: Callable[[Reading, list[Place]], Sequence[Any]],
         places: Iterator[list[Place] | None],
         others: Sequence[Connection] = (),
     ) -> Coming[Any]:
@@ -193,14 +183,14 @@ class Feed:
         return ahead_of_all(self._made(make, places), AHEAD, self._told, others)
 
     def _made(
-        self, make: Callable[[list[Place]], Sequence[Any]], places: Iterator[list[Place] | None]
+        self, make: Callable[[Reading, list[Place]], Sequence[Any]], places: Iterator[list[Place] | None]
     ) -> Iterator[list[bytes]]:
         """Yields what is made of steps as pickles, so that who hands them on need not look into them."""
         torch.set_num_threads(1)  # OpenMP's threads are not there after a fork, and it would wait for them
 
         def made(order: _Order) -> list[bytes]:
-            self._known, self._spool.dtypes, step = order
-            return [pickle.dumps(each, pickle.HIGHEST_PROTOCOL) for each in make(step)]
+            reading, self._spool.dtypes, step = order
+            return [pickle.dumps(each, pickle.HIGHEST_PROTOCOL) for each in make(reading, step)]
 
         with self._pool:
             yield from self._pool.ordered(made, self._orders(places))
@@ -208,7 +198,7 @@ class Feed:
     def _orders(self, places: Iterator[list[Place] | None]) -> Iterator[_Order | None]:
         for step in places:
             self._spool.flush()
-            yield None if step is None else _Order(self._known, self._spool.dtypes, step)
+            yield None if step is None else _Order(self._intake.reading, self._spool.dtypes, step)
 
     def _read(self, step: list[Place]) -> list[tuple[int, Example]]:
         return [(epoch, self._spool.read(start, end)) for epoch, start, end in step]

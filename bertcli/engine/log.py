@@ -150,6 +150,11 @@ def _end_of_step(file: BinaryIO, done: int) -> int:
     return end
 
 
+def row_of(path: Path, step: int) -> Record:
+    """Returns the row of a step in a log, which an earlier process may have written."""
+    return next(row for row in map(loads, path.read_bytes().splitlines()) if row["step"] == step)
+
+
 def _ordered(row: Record, names: list[str], numbers: list[float]) -> Record:
     """Returns a row as it is written: without the norm, which is the last of the numbers."""
     figures: dict[str, Any] = {"step": row["step"], **dict(zip(names, numbers, strict=False))}

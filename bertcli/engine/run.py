@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from bertcli import __version__, folder
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
+from bertcli.engine.distributed import Lost
 from bertcli.engine.feed import Feed
-from bertcli.engine.log import Log, Rows
+from bertcli.engine.intake import Read, Reading, whole
+from bertcli.engine.kept import Kept
+from bertcli.engine.log import Log, Rows, row_of
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.packing import Step
 from bertcli.engine.saver import Saver
 from bertcli.engine.scores import Scored, evaluated
-from bertcli.engine.settings import Input, Output, Settings
+from bertcli.engine.settings import Input, Output, Settings, fingerprint, making
 from bertcli.engine.signals import Signals
-from bertcli.engine.spool import Chunk, Spool
+from bertcli.engine.spool import Spool
 from bertcli.engine.train import Trainer
-from bertcli.errors import BadData, Diverged, many
+from bertcli.errors import BadData, Diverged, IOFailed, many
 from bertcli.model.heads import Network
 from bertcli.parallel import Pool
 from bertcli.records import Record
-from bertcli.stream import loads
 from bertcli.tasks.task import Example, Task
 from bertcli.weights.safetensors import save_folder
 
@@ -62,21 +60,26 @@ class Run:
         self.steps, self.done = settings.steps, 0  # in all; and taken so far
         self.last_row: Record = {}
         self._has_ended = False  # before its last step
+        self._fault: Exception | None = None  # of the input, by which it ended
         self._input = Input()
         self._epoch_ends: list[int] = []
-        self._randoms: deque[tuple[int, dict[str, Tensor]]] = deque()  # after each step of which the losses may be bad
+        self._randoms = checkpoint.Randoms()
 
-    def stream(self, chunks: Iterator[Chunk | None], pool: Pool | None = None, told: list[Any] | None = None) -> None:
-        """Take a stream that will be read, by a pool, while the first epoch trains. Raises `CannotCreate`.
+    def stream(self, read: Read, pool: Pool | None = None, told: list[Any] | None = None) -> None:
+        """Take what reads a stream, by a pool, while the first epoch trains. Raises `CannotCreate`.
 
         What it adds to the list `told` in another process comes here too.
         """
-        spool = Spool(self.output.room)
-        self._feed = Feed(chunks, spool, self.settings.seed, pool, told, self.ranks)
+        self._spool: Spool = Spool(self.output.room)
+        if self.ranks.is_reader:
+            place, is_resumed = self.output.kept_spool(self.ranks.rank), self.output.resume
+            self._spool = Kept(place, making(self.task, self.notes), resume=is_resumed)
+        self._feed = Feed(read, self._spool, self.settings.seed, pool, told, self.ranks)
 
     def take(self, spool: Spool) -> None:
         """Take examples that were read to their end, by which the number of steps is known."""
-        self._feed = Feed(iter(()), spool, self.settings.seed, Pool(self.device.workers), ranks=self.ranks)
+        self._spool = spool
+        self._feed = Feed(whole, spool, self.settings.seed, Pool(self.device.workers), ranks=self.ranks)
         epochs, batch = self.settings.epochs, self.settings.batch_size
         self.steps = self.steps or math.ceil(len(spool) * epochs / batch)
         self._epoch_ends = [math.ceil(len(spool) * epoch / batch) for epoch in range(1, math.ceil(epochs) + 1)]
@@ -105,6 +108,16 @@ class Run:
         on, `UsageError` where ranks would go apart, `Diverged` where a loss or a gradient is no finite number: where
         there are checkpoints, the last step before is one then.
         """
+        try:
+            yield from self._train(network)
+        finally:
+            if not (
+                self.done or checkpoint.complete(self.output.path)
+            ):  # what fails before its first step leaves nothing
+                self._spool.discard()
+            self._spool.release()
+
+    def _train(self, network: Network) -> Iterator[Record]:
         self.device = self.device.fitted(network, self.settings.batch_size * self.task.max_length // self.ranks.size)
         self.device.place(network, learns=True, is_long=self._is_long).train()
         schedule = Schedule(self.settings.lr, self.steps, self.settings.warmup, self.settings.schedule)
@@ -134,24 +147,30 @@ class Run:
 
     def _end(self, network: Network, signals: Signals) -> None:
         """Save what was trained, by what ended it."""
-        self._share(signals)
+        self.ranks.share(signals)
         is_whole = self.done == self.last
-        if not self.is_complete and (is_whole or (signals.caught and self.done)):
-            self._checkpoint(network)
-        self._saver.wait()
+        try:
+            if not self.is_complete and (is_whole or ((signals.caught or self._fault) and self.done)):
+                self._checkpoint(network)
+            self._saver.wait()
+        except IOFailed as error:  # of a full disk, of which the fault may tell already
+            raise self._fault or error from None
+        if self._fault:
+            if self.done:
+                self.say(f"step {self.done} is saved; --resume goes on from there")
+            raise self._fault
         if is_whole and not self.settings.early_stop:
             self._offer(network)
-        self._share(signals)  # `torchrun` kills the first one, which may still be saving, soon after another has ended
+        self.ranks.share(
+            signals
+        )  # `torchrun` kills the first one, which may still be saving, soon after another has ended
         if self.is_complete and self.ranks.is_first:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
+        if self.is_complete:
+            self._spool.discard()
         signals.stop(self.done, self.say)
         if not is_whole:
             raise BadData("there is no record to train on")
-
-    def _share(self, signals: Signals) -> None:
-        """Let what one rank was told be told to all."""
-        caught, *_ = self.ranks.meet((signals.caught or 0,))
-        signals.share(map(int, caught))
 
     def _steps(self, trainer: Trainer, log: Log, signals: Signals) -> Iterator[Record]:
         """Take steps until the last, or until a signal or the want of records ends them; yields rows of the log."""
@@ -164,7 +183,7 @@ class Run:
                     folder.clear(self.output.path)  # the first examples are there: now an old model may go
                     checkpoint.begin(self.output.path)
                 self.ranks.meet()  # none waits in the step for one that has failed here
-            self._remember(trainer.network)
+            self._randoms.add(self.done, trainer.network, good=self.last_row.get("step", 0))
             self.done += 1
             begun = time.monotonic()
             log.add(self.done, *trainer.step(self.done, step), trainer.optimizer.norm)
@@ -190,31 +209,29 @@ class Run:
 
     def _batches(self, trainer: Trainer, signals: Signals) -> Iterator[Step]:
         """Yields the steps: of the checkpoint's input from its place on, of another from its first record."""
-        asked = trainer.prepare, self.settings.batch_size, self._taken, self.settings.epochs
+        asked = trainer.prepare, self.settings.batch_size, self.settings.epochs, self._input, self.done
         if self.ranks.size == 1:
             steps = signals.stopping(self._feed.steps(*asked))
         else:
             steps = self.ranks.together(self._feed.shared(*asked), signals)
         is_known = False
-        for digest, step in steps:
-            if not is_known:
-                self._know(digest)
-            is_known = True
-            yield step
+        try:
+            with self.ranks.as_one():
+                for reading, step in steps:
+                    if not is_known:
+                        self._know(reading)
+                    self._input, is_known = reading.input, True
+                    yield step
+        except Lost:
+            raise
+        except Exception as error:  # of the input, or of who reads it: the network is as after the last step
+            self._fault = error
 
-    def _taken(self, digest: str) -> int:
-        """Returns how many steps were taken on an input."""
-        return self.done - self._input.begun if digest == self._input.digest else 0
-
-    def _know(self, digest: str) -> None:
-        """Note which input is at hand, before its first step."""
-        is_same = digest == self._input.digest
+    def _know(self, reading: Reading) -> None:
+        """Tell which input is at hand, before its first step."""
         if self.done:
-            went = "the same: it goes on at its place" if is_same else "another: it begins at its first record"
-            self.say(f"the input is {went}")
-        if not is_same:
-            self._input = Input(digest, self.done)
-        self._epoch_ends = [end + self._input.begun for end in self._epoch_ends]
+            self.say(f"the input is {reading.told}")
+        self._epoch_ends = [end + reading.input.begun for end in self._epoch_ends]
 
     def _is_scored(self, is_saved: bool) -> bool:
         """Returns whether the dev set is to be scored after the step at hand."""
@@ -227,8 +244,8 @@ class Run:
         if not saved:
             self.say(f"{self.output.path}: no complete checkpoint, starting anew")
             return
-        state = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network), self.ranks.rank)
-        self.done, self._input = state["step"], Input(**state["input"])
+        state = checkpoint.restore(saved[-1], network, optimizer, self._settings(network), self.ranks.rank)
+        self.done, self._input = state["step"], Input.of(state["input"])
         if state["best"]:
             self.best = Scored(**state["best"])
         self.say(f"resuming after step {self.done}")
@@ -239,15 +256,12 @@ class Run:
         if self.ranks.is_first:
             self._saver.save(self._state(network), randoms, then=then)
 
-    def _remember(self, network: Network) -> None:
-        """Keep the random states of the steps since the last one that is known to be good."""
-        while self._randoms and self._randoms[0][0] < self.last_row.get("step", 0):
-            self._randoms.popleft()
-        self._randoms.append((self.done, checkpoint.random_states(network)))
+    def _settings(self, network: Network) -> dict[str, Any]:
+        return fingerprint(replace(self.settings, steps=self.steps), network.config, making(self.task, self.notes))
 
     def _state(self, network: Network) -> dict[str, Any]:
         best = asdict(self.best) if self.best.scores else None
-        told = {"settings": self._fingerprint(network), "input": asdict(self._input), "best": best}
+        told = {"settings": self._settings(network), "input": asdict(self._input), "best": best}
         return {"step": self.done, **told}
 
     def _saved(self, error: Diverged, network: Network) -> Diverged:
@@ -262,23 +276,12 @@ class Run:
             return error
         self.done = error.step - 1  # the optimizer went no further, although the host did
         with self.ranks.as_one():
-            randoms = self.ranks.gather(dict(self._randoms)[self.done])
+            randoms = self.ranks.gather(self._randoms.of(self.done))
             if self.ranks.is_first:
                 self._saver.save(self._state(network), randoms, keep=2)
                 self._saver.wait()
         error.args = (f"{error}; step {self.done} is saved in {self.output.path / 'checkpoint' / str(self.done)}",)
         return error
-
-    def _fingerprint(self, network: Network) -> dict[str, Any]:
-        """Returns all that must be the same for a resumed run: settings, sizes, vocabulary and what the notes say."""
-        sizes = {name: value for name, value in asdict(network.config).items() if "dropout" not in name}
-        notes = {name: value for name, value in self.notes.items() if name != "command"}
-        pieces = hashlib.blake2b("\n".join(self.task.wordpiece.pieces).encode(), digest_size=4).hexdigest()
-        told = {**asdict(self.settings), **sizes, **notes, **self.task.options()}
-        told |= {"steps": self.steps, "vocabulary": pieces}
-        if not self.settings.epochs:  # one schedule may have short sequences first, then long ones (section A.2)
-            del told["max_length"]
-        return json.loads(json.dumps(told))  # type: ignore[no-any-return]  # as it will be read again: tuples as lists
 
     def _evaluate(self, network: Network) -> None:
         if not self.dev:
@@ -335,8 +338,7 @@ class Run:
         """Returns the log's row of the step that was kept, with the seconds of all."""
         if self.best.step in (0, self.last_row.get("step")) or not self.ranks.is_first:
             return self.last_row
-        log = (self.output.path / self.output.log).read_bytes()  # an earlier process may have written it
-        row: Record = next(row for row in map(loads, log.splitlines()) if row["step"] == self.best.step)
+        row = row_of(self.output.path / self.output.log, self.best.step)
         return row | {"seconds": self.last_row.get("seconds", row["seconds"])}
 
     def result(self) -> Record:

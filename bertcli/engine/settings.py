@@ -1,9 +1,16 @@
-"""What a training run is told, and what it knows of its input."""
+"""What a training run is told, what it knows of its input, and by what it is known again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
+
+from bertcli.lines import Mark
+from bertcli.model.config import Config
+from bertcli.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -44,10 +51,47 @@ class Output:
         """Returns where the spool is to be."""
         return self.spool or self.path
 
+    def kept_spool(self, rank: int) -> Path:
+        """Returns the folder of the spool that a rank keeps for a resumed run."""
+        name = f"spool-{rank}" if rank else "spool"
+        if self.spool is None:
+            return self.path / name
+        return self.spool / f"{name}-{blake2b(bytes(self.path.resolve()), digest_size=4).hexdigest()}"
+
 
 @dataclass(frozen=True)
 class Input:
-    """What a run reads: a digest by which it is known again, and the step after which it began."""
+    """What a run reads: the step after which it began, and marks of how far it was read, by which it is known again."""
 
-    digest: str = ""
     begun: int = 0
+    first: Mark | None = None
+    last: Mark | None = None
+    has_ended: bool = False  # with the last one
+
+    @classmethod
+    def of(cls, told: dict[str, Any]) -> Input:
+        """Returns what was told as JSON."""
+        marks = {name: Mark(*told[name]) for name in ("first", "last") if told[name]}
+        return cls(**{**told, **marks})
+
+
+def making(task: Task, notes: dict[str, Any]) -> dict[str, Any]:
+    """Returns by what a run makes examples of records: the vocabulary, the task's options and what its notes say."""
+    told = {name: value for name, value in notes.items() if name != "command"}
+    pieces = blake2b("\n".join(task.wordpiece.pieces).encode(), digest_size=4).hexdigest()
+    return _as_read({**told, **task.options(), "vocabulary": pieces})
+
+
+def fingerprint(settings: Settings, config: Config, made: dict[str, Any]) -> dict[str, Any]:
+    """Returns all that must be the same for a resumed run: settings, sizes, and by what its examples are `made`."""
+    sizes = {name: value for name, value in asdict(config).items() if "dropout" not in name}
+    told = {**asdict(settings), **sizes, **made}
+    if not settings.epochs:  # one schedule may have short sequences first, then long ones (section A.2)
+        del told["max_length"]
+    return _as_read(told)
+
+
+def _as_read(told: dict[str, Any]) -> dict[str, Any]:
+    """Returns what is written as JSON as it will be read again: tuples as lists."""
+    read: dict[str, Any] = json.loads(json.dumps(told))
+    return read

@@ -6,18 +6,21 @@ import mmap
 import os
 import weakref
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcli.errors import CannotCreate, IOFailed
+from bertcli.errors import BertcliError, CannotCreate, IOFailed
+from bertcli.lines import Batch, Mark
 from bertcli.records import Anything
-from bertcli.stages import Stage
+from bertcli.stages import Made, Stage
 from bertcli.tasks.task import Example, Task
 
 FLUSH_BYTES = 1 << 20
@@ -27,11 +30,16 @@ Dtypes = Mapping[str, np.dtype[Any]]
 
 
 class Chunk(NamedTuple):
-    """Examples in the bytes of a spool: what arrays they have, and where each of them ends."""
+    """Examples in the bytes of a spool: what arrays they have, and where each of them ends.
+
+    Those of an input come with the mark of their end, and with the file and line where they begin.
+    """
 
     dtypes: Dtypes
     data: bytes
     ends: list[int]
+    mark: Mark | None = None
+    place: str = ""
 
 
 def chunk(examples: Iterable[Example], dtypes: Dtypes | None = None) -> Chunk:
@@ -46,9 +54,18 @@ def chunk(examples: Iterable[Example], dtypes: Dtypes | None = None) -> Chunk:
     return Chunk(dtypes or {}, b"".join(parts), list(accumulate(sizes)))
 
 
-def learning(task: Task) -> Stage[list[Example], Chunk]:
-    """Returns what makes of a batch of records the examples that a task learns from, each made as if it stood alone."""
-    return Stage(Anything, task.learn_at, lambda examples: chunk(chain.from_iterable(examples)))
+class Learning(Stage[list[Example], Chunk]):
+    """What makes of a batch of records the examples that a task learns from, each made as if it stood alone."""
+
+    def __init__(self, task: Task) -> None:
+        """Take the task."""
+        super().__init__(Anything, task.learn_at, lambda examples: chunk(chain.from_iterable(examples)))
+
+    def __call__(self, batch: Batch) -> Made[Chunk]:
+        """Returns what became of the batch; not with its mark where that lies behind a fault."""
+        place = f"{batch.name}:{batch.number + 1}"
+        made = super().__call__(batch)
+        return made._replace(result=made.result._replace(mark=None if made.fault else batch.mark, place=place))
 
 
 def _padded(data: bytes) -> bytes:
@@ -67,39 +84,53 @@ class Spool:
         self._folder = folder
         self.dtypes: Dtypes = {}
         self.ends = array("q", [0])  # in bytes, of each example
+        self.marks: list[Mark] = []  # of the input, up to which all examples are here
+        self._check = 0  # a checksum of them
         self._map: NDArray[np.uint8] = np.empty(0, np.uint8)
         self._held, self._written = bytearray(), 0
-        try:
+        with telling(folder, CannotCreate):
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # as long as the spool
-        except OSError as error:
-            raise CannotCreate(f"{folder}: {error.strerror}") from error
+            self._file = self._create(folder)
         weakref.finalize(self, self._file.close)
+
+    def _create(self, folder: Path) -> BinaryIO:
+        return TemporaryFile(dir=folder, buffering=0)  # as long as the spool
 
     def append(self, example: Example) -> None:
         """Add an example. Raises `IOFailed` on a full disk."""
         self.extend(chunk([example], self.dtypes))
 
     def extend(self, examples: Chunk) -> None:
-        """Add examples, of the same arrays as those before. Raises `IOFailed` on a full disk."""
+        """Add examples, of the same arrays as those before, and their mark. Raises `IOFailed` on a full disk."""
         self.dtypes = self.dtypes or examples.dtypes
         assert not examples.ends or examples.dtypes == self.dtypes
         start = self.ends[-1]
         self.ends.extend(start + end for end in examples.ends)
         self._held += examples.data
+        self._check = crc32(examples.data, self._check)
+        if examples.mark and len(self) and [examples.mark] != self.marks[-1:]:
+            self.marks.append(examples.mark)
         if len(self._held) > FLUSH_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Let other processes see all that was added. Raises `IOFailed` on a full disk."""
-        try:
-            while self._held:
-                # By its place, not where the file stands, which forked processes share.
-                done = os.pwrite(self._file.fileno(), self._held, self._written)
-                self._written += done
-                del self._held[:done]
-        except OSError as error:
-            raise IOFailed(f"{self._folder}: {error.strerror}") from error
+        with telling(self._folder):
+            self._written += len(self._held)
+            write(self._file, self._held, self._written - len(self._held))
+
+    def close(self) -> None:
+        """Take what is there for all of the input, and mark it."""
+        self.marks = [Mark(len(self), f"{self._check:08x}")]
+
+    def cut(self, mark: Mark | None) -> None:
+        """Forget what an earlier process has read after a mark: nothing."""
+
+    def discard(self) -> None:
+        """Remove what would outlive the process: nothing."""
+
+    def release(self) -> None:
+        """Let go of what another run may want: nothing."""
 
     def __len__(self) -> int:
         """Returns the number of examples."""
@@ -126,3 +157,20 @@ class Spool:
             example[name] = data[place : place + length].view(dtype)
             place += length + -length % ALIGNMENT
         return example
+
+
+def write(file: BinaryIO, data: bytearray, place: int) -> None:
+    """Write bytes and forget them; by their place, not where the file stands, which forked processes share."""
+    while data:
+        done = os.pwrite(file.fileno(), data, place)
+        del data[:done]
+        place += done
+
+
+@contextmanager
+def telling(folder: Path, kind: type[BertcliError] = IOFailed) -> Iterator[None]:
+    """Tells of what the disk refuses as an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{folder}: {error.strerror}") from error

@@ -20,22 +20,23 @@ from pathlib import Path
 
 from bertcli.commands.streams import Streams
 from bertcli.engine.feed import Feed
+from bertcli.engine.intake import Reading
 from bertcli.engine.packing import Step, prepared
-from bertcli.engine.spool import Spool, learning
+from bertcli.engine.spool import Learning, Spool
 from bertcli.parallel import Pool
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.text.wordpiece import WordPiece
 
-Steps = Iterator[tuple[str, Step]]
+Steps = Iterator[tuple[Reading, Step]]
 
 
 def feed(vocab: Path, file: str, workers: int, batch_size: int, max_tokens: int, folder: Path) -> Steps:
     """Returns the steps of a file."""
     task = Pretraining(WordPiece.open(vocab)[0], 512)
     streams = Streams((file,), plain=True, quiet=True, on_error="stop", text=False)
-    chunks = streams.paced(learning(task), pool := Pool(workers))
+    read = streams.marked(Learning(task), pool := Pool(workers))
     make = partial(prepared, task, max_tokens=max_tokens)
-    return Feed(chunks, Spool(folder), 0, pool).steps(make, batch_size)
+    return Feed(read, Spool(folder), 0, pool).steps(make, batch_size)
 
 
 def busy() -> tuple[float, float]:

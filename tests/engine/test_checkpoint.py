@@ -17,7 +17,6 @@ from bertcli.engine import checkpoint
 from bertcli.engine.device import choose
 from bertcli.engine.run import Run
 from bertcli.engine.settings import Output, Settings
-from bertcli.engine.spool import chunk
 from bertcli.errors import BadData, UsageError
 from bertcli.model.config import Config
 from bertcli.records import Record
@@ -46,7 +45,7 @@ def run(
     network = build(task, (config or models.config()).with_dropout(settings.dropout), settings.seed)
     one = Run(task, settings, Output(path, **output), choose("cpu"), {"objective": "mlm+nsp", "command": str(output)})
     one.say = [].append if said is None else said.append
-    one.stream(chunk(task.encode(record)) for record in records)
+    one.stream(models.stream(task, records))
     return list(one.train(network))
 
 
@@ -101,7 +100,7 @@ def test_checkpoints_on_the_way_keep_the_newest_alone(tmp_path: Path) -> None:
     task = Pretraining(WORDPIECE, 64)
     network = build(task, models.config())
     one = Run(task, SETTINGS, Output(path, save_every=3, save_at=(2, 5)), choose("cpu"), {})
-    one.stream(chunk(task.encode(record)) for record in PAIRS)
+    one.stream(models.stream(task, PAIRS))
 
     def watch(message: str) -> None:
         if told := re.fullmatch(r"step (\d+) of 12: loss (.*), saved", message):

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcli.engine import feed as module
+from bertcli.engine import intake
 from bertcli.engine.feed import Feed
 from bertcli.engine.spool import Chunk, Spool, chunk
 from bertcli.parallel import Pool
@@ -62,9 +63,9 @@ def steps(
     """Returns the (epoch, number) of the examples of some steps; `whole` has them all on the spool before."""
     with tempfile.TemporaryDirectory() as folder, patch.object(module, "SHUFFLE_BUFFER", buffer):
         spool = Spool(Path(folder) / "spool")
-        chunks = iter(()) if whole else numbered(count, size)
-        feed = Feed(chunks, filled(spool, count * whole), seed, Pool(workers))
-        return [step for _, step in islice(feed.steps(told, batch, lambda digest: skip), taken)]
+        read = intake.whole if whole else lambda *known: numbered(count, size)
+        feed = Feed(read, filled(spool, count * whole), seed, Pool(workers))
+        return [step for _, step in islice(feed.steps(told, batch, done=skip), taken)]
 
 
 @given(SIZES, BATCHES, BUFFERS)
@@ -108,7 +109,7 @@ def test_nothing_in_is_nothing_out() -> None:
 
 def test_runs_that_share_a_spool_have_the_orders_that_they_have_alone(tmp_path: Path) -> None:
     spool = filled(Spool(tmp_path), 50)
-    runs = [Feed(iter(()), spool, seed).steps(told, 7) for seed in (3, 4, 3)]
+    runs = [Feed(intake.whole, spool, seed).steps(told, 7) for seed in (3, 4, 3)]
     seen = [[step for _, step in islice(run, 20)] for run in runs]
     assert seen == [steps(50, 7, 20, buffer=module.SHUFFLE_BUFFER, seed=seed) for seed in (3, 4, 3)]
 
@@ -121,8 +122,8 @@ def test_the_first_epoch_begins_before_the_input_ends(tmp_path: Path) -> None:
             read.append(number)
             yield chunk([example(number)])
 
-    with patch.object(module, "SHUFFLE_BUFFER", 10), patch.object(module, "KNOWN_BY", 8):
-        feed = Feed(endless(), Spool(tmp_path / "spool"), 0).steps(told, 4)
+    with patch.object(module, "SHUFFLE_BUFFER", 10):
+        feed = Feed(lambda *known: endless(), Spool(tmp_path / "spool"), 0).steps(told, 4)
         seen = [number for _, step in islice(feed, 5) for _, number in step]
     assert len(read) == 10 + 20
     assert len(set(seen)) == 20
@@ -154,29 +155,9 @@ def test_a_spool_leaves_no_trace_and_two_do_not_meet(tmp_path: Path) -> None:
 @given(st.integers(1, 40), st.integers(1, 50), st.sampled_from([0.5, 1, 2, 3]))
 def test_with_epochs_each_example_comes_as_often_as_they_say(count: int, batch: int, epochs: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        feed = Feed(iter(()), filled(Spool(Path(folder)), count), seed=3)
+        feed = Feed(intake.whole, filled(Spool(Path(folder)), count), seed=3)
         steps = [step for _, step in feed.steps(told, batch, epochs=epochs)]
     assert len(steps) == math.ceil(math.ceil(count * epochs) / batch)
     seen = Counter(number for step in steps for _, number in step)
     assert seen.total() == math.ceil(count * epochs)
     assert max(seen.values()) - min(seen[number] for number in range(count)) <= (epochs % 1 > 0)
-
-
-def test_a_digest_hangs_on_the_first_examples_alone_and_changes_no_order(tmp_path: Path) -> None:
-    def digest(*numbers: int) -> tuple[str, list[int]]:
-        feed = Feed((chunk([example(number)]) for number in numbers), Spool(tmp_path), 3)
-        known = feed.digest()
-        made = list(islice(feed.steps(told, 4), 3))
-        assert {known} == {each for each, _ in made}
-        return known, [number for _, step in made for _, number in step]
-
-    with patch.object(module, "KNOWN_BY", 10), patch.object(module, "SHUFFLE_BUFFER", 12):
-        known, order = digest(*range(30))
-        assert order == [number for step in steps(30, 4, 3, buffer=12) for _, number in step]
-        assert digest(*range(10), *range(20, 40))[0] == known
-        others = [range(9), [*range(9), 10], [1, 0, *range(2, 30)], [*range(5), 5, *range(5, 30)]]
-        assert len({known, *(digest(*other)[0] for other in others)}) == 5
-        assert Feed(numbered(0), Spool(tmp_path), 3).digest() != known
-        read = iter(range(100))
-        Feed((chunk([example(number)]) for number in read), Spool(tmp_path), 3).digest()
-        assert next(read) == 10

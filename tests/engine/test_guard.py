@@ -19,7 +19,6 @@ from bertcli.engine import log as log_module
 from bertcli.engine.device import choose
 from bertcli.engine.run import Run
 from bertcli.engine.settings import Output, Settings
-from bertcli.engine.spool import chunk
 from bertcli.errors import Diverged
 from bertcli.model.heads import Network
 from bertcli.tasks.pretraining import Pretraining
@@ -53,7 +52,7 @@ def run(path: Path, *, how: str = "", settings: Settings = SETTINGS, **output: A
     task.how = how
     network = build(task, models.config().with_dropout(settings.dropout), settings.seed)
     one = Run(task, settings, Output(path, **output), choose("cpu"), {})
-    one.stream(chunk(task.encode(record)) for record in models.pairs(60))
+    one.stream(models.stream(task, models.pairs(60)))
     return list(one.train(network))
 
 

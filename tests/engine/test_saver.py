@@ -203,7 +203,7 @@ class Watched:
         task = Pretraining(WORDPIECE, 64, seed=3)
         self.network = build(task, models.config().with_dropout(0.2), 3)
         self.run = Run(task, SETTINGS, Output(path, **output), choose("cpu"), {}, self.said.append)
-        self.run.stream(chunk(task.encode(record)) for record in records)
+        self.run.stream(lambda *known: (chunk(task.encode(record)) for record in records))
 
     def train(self, watch: Callable[[Record], None] = lambda row: None) -> None:
         for row in self.run.train(self.network):
