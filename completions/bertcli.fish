@@ -136,6 +136,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l kernels -d 'aut
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l cuda-graphs -d 'auto: on a GPU in bf16, small passes are recorded, and their kernels issued all at once, as far as there is memory for it' -x -a 'auto off'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l deterministic -d 'On a GPU too, a run repeats, and goes on when resumed, bit for bit, on the same kind of machine with the same versions: sums are made in a fixed order, which costs some speed'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l workers -d 'Processes of a machine that get batches ready while others train, 1: those themselves; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
@@ -175,6 +176,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l kernels -d 'aut
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l compile -d 'torch.compile for all that no kernel computes; auto: in pre-training on a GPU in bf16' -x -a 'auto on off'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l gradient-checkpointing -d 'Keep of each layer its input alone, and compute the rest again in the backward pass: the same result in less memory and more time'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l cuda-graphs -d 'auto: on a GPU in bf16, small passes are recorded, and their kernels issued all at once, as far as there is memory for it' -x -a 'auto off'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l deterministic -d 'On a GPU too, a run repeats, and goes on when resumed, bit for bit, on the same kind of machine with the same versions: sums are made in a fixed order, which costs some speed'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l workers -d 'Processes of a machine that get batches ready while others train, 1: those themselves; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune; and not __fish_seen_subcommand_from classification regression tagging span choice' -x -a 'classification regression tagging span choice'

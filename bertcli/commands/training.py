@@ -206,7 +206,13 @@ def compute(function: F) -> F:
 
     @functools.wraps(function)
     def with_more(
-        *args: Any, device: Device, gradient_checkpointing: bool, cuda_graphs: str, workers: int | None, **kwargs: Any
+        *args: Any,
+        device: Device,
+        gradient_checkpointing: bool,
+        cuda_graphs: str,
+        deterministic: bool,
+        workers: int | None,
+        **kwargs: Any,
     ) -> Any:
         from bertcli.engine.distributed import join
 
@@ -215,6 +221,7 @@ def compute(function: F) -> F:
             device,
             recomputes=gradient_checkpointing,
             graphs=cuda_graphs == "auto",
+            is_deterministic=deterministic,
             workers=workers or device.workers,
             ranks=ranks,
         )
@@ -235,13 +242,19 @@ def compute(function: F) -> F:
         help="auto: on a GPU in bf16, small passes are recorded, and their kernels issued all at once, as far as there "
         "is memory for it.",
     )
+    repeating = click.option(
+        "--deterministic",
+        is_flag=True,
+        help="On a GPU too, a run repeats, and goes on when resumed, bit for bit, on the same kind of machine with the "
+        "same versions: sums are made in a fixed order, which costs some speed. A CPU's always are.",
+    )
     feeding = click.option(
         "--workers",
         type=Integer(1),
         help="Processes of a machine that get batches ready while others train, 1: those themselves; the result is the "
         "same.  [default: 1, for each GPU 8, as far as there are cores]",
     )
-    return computing.compute(applied(recomputing, recording, feeding)(with_more))  # type: ignore[return-value]
+    return computing.compute(applied(recomputing, recording, repeating, feeding)(with_more))  # type: ignore[return-value]
 
 
 def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:

@@ -45,6 +45,7 @@ class Device:
     ranks: Ranks = ALONE  # while training: the processes that share the work, each on a device of its own
     graphs: bool = True  # while training: CUDA graphs of passes, where that can be
     recomputes: bool = False  # while training: layers anew in the backward pass, instead of keeping their activations
+    is_deterministic: bool = False  # while training: sums on a GPU in a fixed order, so that a run repeats bit for bit
 
     def autocast(self) -> AbstractContextManager[object]:
         """Returns the context in which the network runs forward."""
@@ -60,6 +61,8 @@ class Device:
         network.to(self.device)
         if self.device.type == "cuda":
             torch.set_num_threads(1)  # what little is left to the host takes less time than waking all its cores
+        if learns and self.is_deterministic:
+            _fix_order()
         if self.kernels:
             from bertcli.model.fused import fuse
 
@@ -69,6 +72,8 @@ class Device:
         if self.is_compiled(is_long=is_long):
             if learns:
                 torch.compiler.reset()  # an earlier run's code would count as ours
+            # Else it chooses between kernels by how long they take, which is never the same twice.
+            torch._inductor.config.deterministic = self.is_deterministic
             compile_parts(network, layers=not self.kernels)
         return network
 
@@ -119,6 +124,7 @@ class Device:
             "compiled": self.is_compiled(is_long=is_long),
             "cuda_graphs": self.is_recorded(network),
             "gradient_checkpointing": self.recomputes,
+            "deterministic": self.is_deterministic,
             "workers": self.workers,
             "ranks": self.ranks.size,
         }
@@ -171,6 +177,13 @@ def choose(
         compiles=compiles,
         workers=min(WORKERS * gpus, len(os.sched_getaffinity(0))) if is_gpu else 1,
     )
+
+
+def _fix_order() -> None:
+    """Let torch compute by what makes its sums in one order, whenever it runs."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it torch refuses to multiply
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a check: it takes time
 
 
 def compile_parts(network: Network, *, layers: bool) -> None:
