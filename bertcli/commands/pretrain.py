@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bertcli.commands import options, progress, training
+from bertcli.commands import options, progress, saving, training
 from bertcli.errors import UsageError
 from bertcli.model.config import PRESETS, of_size
 
@@ -125,9 +125,9 @@ def command(
     from bertcli.parallel import Pool
     from bertcli.tasks.pretraining import Pretraining
 
+    saving.prepare(streams, output, [settings], device.ranks, force=force, start=start)
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
     network = new_network(streams, task, settings, start, **size)
-    training.prepare(streams, output, [settings], force=force, start=start)
     notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, say=streams.note)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertcli import __version__, folder
+from bertcli import __version__, target
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
 from bertcli.engine.feed import Feed
@@ -161,7 +161,7 @@ class Run:
         for step in self._batches(trainer, signals):
             if self.done == 0 and self.output.is_first:
                 if self.ranks.is_first:
-                    folder.clear(self.output.path)  # the first examples are there: now an old model may go
+                    target.clear(self.output.path)  # the first examples are there: now an old model may go
                     checkpoint.begin(self.output.path)
                 self.ranks.meet()  # none waits in the step for one that has failed here
             self._remember(trainer.network)

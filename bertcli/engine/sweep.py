@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from bertcli import folder
+from bertcli import folder, publish
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
 from bertcli.engine.run import Run
@@ -95,7 +95,7 @@ class Sweep:
             self.rows.append(self._row(number, run))
             if not self.device.ranks.is_first:
                 continue
-            with folder.replacing(self._path) as temporary:
+            with publish.replacing(self._path) as temporary:
                 temporary.write_bytes(b"".join(dumps(each) + b"\n" for each in [plan, *self.rows]))
         return self._finish() if self.device.ranks.is_first else {}
 
@@ -160,8 +160,9 @@ class Sweep:
         path, table = self.output.path, {"kept": kept["run"], "runs": self.rows, "cells": self._cells()}
         with suppress(FileNotFoundError):
             shutil.copyfile(path / "runs" / f"{kept['run']}.jsonl", path / "log.jsonl")
-        folder.write_json(path / "bertcli.json", folder.read_notes(path) | table)
-        shutil.rmtree(self._path.parent, ignore_errors=True)
+        with publish.replacing(path / "bertcli.json") as temporary:
+            folder.write_json(temporary, folder.read_notes(path) | table)
+        publish.vanish(self._path.parent)
         for line in _lines(table):
             self.say(line)
         return {"model": str(path), **{name: kept[name] for name in ("step", "loss", "dev")}, **table}

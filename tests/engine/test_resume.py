@@ -17,7 +17,7 @@ import torch
 import warm
 from sweeps import STEPS, Here, Home, Killed, line, notes, rows
 
-from bertcli import folder
+from bertcli import target
 from bertcli.engine import checkpoint
 from bertcli.model.heads import Network
 
@@ -89,7 +89,7 @@ def test_a_sweep_that_was_ended_and_resumed_is_the_whole_one(
     options, expected = ["--lr", SWEEPS[sweep]], whole(SWEEPS[sweep])
     status = here.run(tmp_path / "out", *options, moment=MOMENTS[moment])
     assert status == (75 if MOMENTS[moment][2] == signal.SIGTERM else -signal.SIGKILL)
-    assert not folder.is_finished(tmp_path / "out")
+    assert not target.is_finished(tmp_path / "out")
     assert here.run(tmp_path / "out", *options, "--resume") == 0, here.said
     assert essence(tmp_path / "out") == expected["essence"]
     assert result_of(capfd) == expected["told"]
@@ -111,7 +111,7 @@ def test_a_sweep_that_a_signal_ended_goes_on_from_its_checkpoint(home: Home, num
         time.sleep(0.002)
     process.send_signal(number)
     assert process.wait() == (75 if number == signal.SIGTERM else -number)
-    assert not folder.is_finished(home.path / out)
+    assert not target.is_finished(home.path / out)
     assert [row["step"] for row in rows(home.path / out / "runs" / "1.jsonl")] == list(range(1, 37))
     resumed = home.finetune(out, *options, "--resume")
     assert resumed.status == 0, resumed.err
@@ -176,7 +176,7 @@ def test_an_early_stop_that_was_ended_and_resumed_keeps_the_same_epoch(
     best = notes(home.path / "early-whole")["step"]
     assert best < 7 * STEPS  # else it is the schedule that ends the run
     here.run(tmp_path / "out", *options, moment=(1, f"step {best + epochs * STEPS}: dev", how))
-    assert not folder.is_finished(tmp_path / "out")
+    assert not target.is_finished(tmp_path / "out")
     assert here.run(tmp_path / "out", *options, "--resume") == 0
     assert essence(tmp_path / "out") == essence(home.path / "early-whole")
 
