@@ -129,7 +129,7 @@ def command(
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
     network = new_network(streams, task, settings, start, **size)
     notes = {"objective": objective, **asdict(rule), **training.notes()}
-    run = Run(task, settings, output, device, notes, say=streams.note)
+    run = Run(task, settings, output, device, notes, streams.note, streams.warn)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
     run.stream(streams.paced(learning(task), pool := Pool(device.workers)), pool, streams.skipped)
     progress.watch(streams, run, run.train(network))

@@ -33,6 +33,13 @@ def options(save_every: int) -> Callable[[F], F]:
             help="Steps between checkpoints; 0: none.",
         ),
         click.option(
+            "--keep",
+            type=Integer(1),
+            default=1,
+            show_default=True,
+            help="The newest checkpoints that stay, until the run is finished.",
+        ),
+        click.option(
             "--save-at",
             default="",
             callback=parse_steps,

@@ -24,6 +24,7 @@ from bertcli.engine.feed import Feed
 from bertcli.engine.log import Log, Rows
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.packing import Step
+from bertcli.engine.restore import restored
 from bertcli.engine.saver import Saver
 from bertcli.engine.scores import Scored, evaluated
 from bertcli.engine.settings import Input, Output, Settings
@@ -50,11 +51,12 @@ class Run:
         device: Device,
         notes: dict[str, Any],
         say: Callable[[str], None] = lambda message: None,
+        warn: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Take what there is to do; `notes` go into `bertcli.json` too, as the command line."""
         self.task, self.settings, self.output, self.device = task, settings, output, device
         self.ranks = device.ranks
-        self.notes, self.say = notes, say
+        self.notes, self.say, self.warn = notes, say, warn
         self.dev: list[tuple[Record, list[Example]]] = []
         self.dev_scores: dict[str, Any] = {}  # the last ones
         self._now = self.best = Scored()  # of this run, the last one and the best
@@ -121,7 +123,7 @@ class Run:
         home = self.output.path if self.ranks.is_first else None
         log = Log(home and home / self.output.log, self.done)
         self._scores = Rows(home and home / "scores.jsonl", self.done)
-        saver = Saver(self.output.path, network, optimizer)
+        saver = Saver(self.output.path, network, optimizer, self.done)
         with self.ranks.leaving(), closing(log), closing(self._scores), Signals() as signals, saver as self._saver:
             try:
                 with self.ranks.as_one():
@@ -223,11 +225,11 @@ class Run:
         return self.done in self._epoch_ends or (is_saved and not self._epoch_ends)
 
     def _resume(self, network: Network, optimizer: Optimizer) -> None:
-        saved = checkpoint.complete(self.output.path)
-        if not saved:
-            self.say(f"{self.output.path}: no complete checkpoint, starting anew")
+        path, told = self.output.path, self._fingerprint(network)
+        state = restored(path, network, optimizer, told, self.ranks.rank, self.warn)
+        if state is None:
+            self.say(f"{path}: no complete checkpoint, starting anew")
             return
-        state = checkpoint.restore(saved[-1], network, optimizer, self._fingerprint(network), self.ranks.rank)
         self.done, self._input = state["step"], Input(**state["input"])
         if state["best"]:
             self.best = Scored(**state["best"])
@@ -237,7 +239,7 @@ class Run:
         """Begin to save what `resume` goes on from; all ranks must do so together."""
         randoms = self.ranks.gather(checkpoint.random_states(network))
         if self.ranks.is_first:
-            self._saver.save(self._state(network), randoms, then=then)
+            self._saver.save(self._state(network), randoms, keep=self.output.keep, then=then)
 
     def _remember(self, network: Network) -> None:
         """Keep the random states of the steps since the last one that is known to be good."""
@@ -264,7 +266,7 @@ class Run:
         with self.ranks.as_one():
             randoms = self.ranks.gather(dict(self._randoms)[self.done])
             if self.ranks.is_first:
-                self._saver.save(self._state(network), randoms, keep=2)
+                self._saver.save(self._state(network), randoms, keep=max(2, self.output.keep))
                 self._saver.wait()
         error.args = (f"{error}; step {self.done} is saved in {self.output.path / 'checkpoint' / str(self.done)}",)
         return error

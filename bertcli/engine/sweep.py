@@ -90,7 +90,8 @@ class Sweep:
                 watch(run, run.train(network_of(run.settings)))
             except Diverged as error:
                 self.warn(f"run {number + 1} has failed: {error}")
-                checkpoint.discard(self.output.path, is_finished=False)  # else the next run would take its for its own
+                if self.device.ranks.is_first:  # else the next run would take its checkpoints for its own
+                    checkpoint.discard(self.output.path, is_finished=False)
             self._judge(run, f"run {number + 1}")
             self.rows.append(self._row(number, run))
             if not self.device.ranks.is_first:
@@ -100,7 +101,7 @@ class Sweep:
         return self._finish() if self.device.ranks.is_first else {}
 
     def _run(self, settings: Settings, output: Output, spool: Spool, dev: list[tuple[Record, list[Example]]]) -> Run:
-        run = Run(self.task, settings, output, self.device, self.notes, self.say)
+        run = Run(self.task, settings, output, self.device, self.notes, self.say, self.warn)
         run.take(spool)
         run.dev, run.to_beat = dev, max(map(self._scored, self.rows), default=Scored())
         return run
