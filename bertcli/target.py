@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from bertcli import lock, publish
 from bertcli.errors import CannotCreate
@@ -93,3 +95,42 @@ def is_finished(folder: Path) -> bool:
     """Returns whether training ran to its last step there: a model of ours stands, and no checkpoint waits."""
     is_ours = (folder / "config.json").exists() and (folder / "bertcli.json").exists()
     return is_ours and not (folder / "checkpoint").exists()
+
+
+# -- what is not finished -------------------------------------------------------------------------------------------
+
+
+def unfinished(folder: Path) -> dict[str, Any] | None:
+    """Returns how far the training in a folder is, None where it is finished, or where there was none.
+
+    `step` is that of the newest checkpoint, if there is one, `steps` are the whole models in `steps/`. Of several runs
+    `runs` is their number and `finished` that of those that are; both are only known when the first one is.
+    """
+    if not (folder / "checkpoint").is_dir():
+        return None
+    found: dict[str, Any] = {"step": int(newest[-1].name)} if (newest := complete(folder)) else {}
+    with suppress(OSError, ValueError, KeyError, TypeError):  # no table yet, or none of ours
+        plan, *rows = map(json.loads, (folder / "checkpoint" / "runs.jsonl").read_bytes().splitlines())
+        found |= {"finished": len(rows), "runs": len(plan["runs"])}
+    if whole := steps(folder):
+        found["steps"] = [int(path.name) for path in whole]
+    return found
+
+
+def lacking(folder: Path) -> str | None:
+    """Returns why a folder has no model yet, where its training has begun and is not finished; else None."""
+    found = unfinished(folder)
+    if found is None or (folder / "config.json").exists():
+        return None
+    saved = f"--resume goes on after step {found['step']}" if "step" in found else "nothing is saved yet"
+    models = f"; whole models: {', '.join(f'steps/{step}' for step in found['steps'])}" if "steps" in found else ""
+    return f"{folder}: training is not finished there: {saved}{models}"
+
+
+def best_yet(folder: Path) -> str | None:
+    """Returns of which runs a model is only the best yet, where others are to follow; else None."""
+    found = unfinished(folder)
+    if found is None or not (folder / "config.json").exists():
+        return None
+    told = f"{found['finished']} of its {found['runs']} runs are finished" if "runs" in found else "no run is finished"
+    return f"{folder}: the best model yet: {told}; --resume goes on with them"

@@ -58,7 +58,7 @@ def test_a_message_has_its_parts_in_order() -> None:
         ("errors.BadData('bad', file='f', line=2)", 65, "bertcli: f:2: bad\n"),
         ("errors.CannotCreate('there already')", 73, "bertcli: there already\n"),
         ("errors.Stopped('saved')", 75, "bertcli: saved\n"),
-        ("OSError(28, 'No space left on device')", 74, "bertcli: input/output: No space left on device\n"),
+        ("OSError(28, 'No space left on device')", 74, "bertcli: No space left on device\n"),
         ("FileNotFoundError(2, 'No such file', 'x')", 74, "bertcli: x: No such file\n"),
         ("MemoryError()", 1, "bertcli: out of memory\n"),
         ("ZeroDivisionError('oh')", 1, "bertcli: internal error: ZeroDivisionError: oh"),

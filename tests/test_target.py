@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -92,3 +93,51 @@ def test_what_cannot_be_made_is_told_before_any_input_is_read(
     assert (result.status, result.out) == (73, b"")
     assert result.err.startswith(f"bertcli {line[0]}: {out.removesuffix('/model') if 'file' in out else out}")
     assert result.err.count("\n") == 1
+
+
+# -- what is not finished -------------------------------------------------------------------------------------------
+
+
+def remade(path: Path, *names: str) -> Path:
+    """Returns a folder with files, and folders, of these names."""
+    for name in names:
+        place = path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.mkdir() if name.endswith("/") else place.write_text("{}")
+    return path
+
+
+@pytest.mark.parametrize("line", [["show"], ["predict", "-m"], ["embed", "-m"], ["finetune", "classification", "-m"]])
+def test_a_run_that_is_not_finished_has_no_model_yet_but_says_what_it_has(
+    bertcli: Callable[..., Result], tmp_path: Path, line: list[str]
+) -> None:
+    more = ["-o", "out"] if line[0] == "finetune" else []
+    remade(tmp_path / "begun", "checkpoint/", "log.jsonl")
+    remade(tmp_path / "saved", "checkpoint/20/", "checkpoint/9/", "checkpoint/.30/", "steps/5/", "steps/10/")
+    for name, told in {
+        "begun": "nothing is saved yet",
+        "saved": "--resume goes on after step 20; whole models: steps/5, steps/10",
+    }.items():
+        result = bertcli(*line, name, *more)
+        assert (result.status, result.out) == (66, b"")
+        assert result.err == f"bertcli {line[0]}: {name}: training is not finished there: {told}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_best_of_runs_that_are_not_finished_says_so(
+    bertcli: Callable[..., Result], house: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(house, tmp_path, dirs_exist_ok=True)
+    table = [{"runs": [{}, {}, {}]}, {"run": 1}, {"run": 2}]
+    remade(tmp_path / "classifier", "checkpoint/7/")
+    told = "warning: classifier: the best model yet: no run is finished; --resume goes on with them"
+    assert bertcli("show", "classifier").err.splitlines() == [told]
+    (tmp_path / "classifier/checkpoint/runs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in table))
+    shown = bertcli("show", "classifier", "--json")
+    predicted = bertcli("predict", "dev.jsonl", "-m", "classifier", "--device", "cpu")
+    for result in (shown, predicted):
+        assert result.status == 0
+        assert result.err.splitlines() == [told.replace("no run is", "2 of its 3 runs are")]
+    assert shown.records[0]["unfinished"] == {"step": 7, "finished": 2, "runs": 3}
+    assert len(predicted.records) == 16
+    assert "unfinished" not in bertcli("show", "model", "--json").records[0]

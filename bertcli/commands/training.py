@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import shlex
 import sys
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from bertcli import torchrun
 from bertcli.commands import computing, saving
 from bertcli.commands.options import F, Integer, Number, Several, applied, seed
 from bertcli.commands.streams import Streams, readable
@@ -160,17 +160,23 @@ def learning(
 
 
 def ranked(function: F) -> F:
-    """Lets of several processes that `torchrun` has started only the first one speak."""
+    """Lets of several processes that `torchrun` has started only the first one speak, and signals end them all."""
 
     @functools.wraps(function)
     def with_voice(*args: Any, streams: Streams, **kwargs: Any) -> Any:
-        is_one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1 and "MASTER_ADDR" in os.environ  # as for `join`
-        streams.is_silent = is_one_of_many and os.environ.get("RANK") != "0"
+        from bertcli.engine.signals import AtOnce
+
+        streams.is_silent = torchrun.place().rank > 0
         try:
-            return function(*args, streams=streams, **kwargs)
+            with AtOnce("before the first step"):
+                return function(*args, streams=streams, **kwargs)
         except BertcliError as error:
             if streams.is_silent and error.is_shared:
                 raise click.exceptions.Exit(error.status) from error
+            raise
+        except KeyboardInterrupt:
+            if streams.is_silent:
+                raise KeyboardInterrupt from None
             raise
 
     return with_voice  # type: ignore[return-value]
@@ -184,6 +190,7 @@ def compute(function: F) -> F:
         *args: Any, device: Device, gradient_checkpointing: bool, cuda_graphs: str, workers: int | None, **kwargs: Any
     ) -> Any:
         from bertcli.engine.distributed import join
+        from bertcli.engine.signals import AtOnce
 
         ranks = join(device.device)
         more = replace(
@@ -193,7 +200,7 @@ def compute(function: F) -> F:
             workers=workers or device.workers,
             ranks=ranks,
         )
-        with ranks.as_one():
+        with ranks.as_one(), AtOnce("before the first step"):
             return function(*args, device=more, **kwargs)
 
     recomputing = click.option(

@@ -146,7 +146,7 @@ class Run:
         self._share(signals)  # `torchrun` kills the first one, which may still be saving, soon after another has ended
         if self.is_complete and self.ranks.is_first:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
-        signals.stop(self.done, self.say)
+        signals.stop(self.done, self.output.run)
         if not is_whole:
             raise BadData("there is no record to train on")
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bertcli import folder, publish
+from bertcli import folder, publish, target
 from bertcli.errors import BadData, NoInput, UsageError
 from bertcli.model.config import Config, architecture, from_json, to_json
 from bertcli.model.heads import Network
@@ -49,6 +49,8 @@ class ModelFolder:
 
 def open_folder(path: Path) -> ModelFolder:
     """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
+    if told := target.lacking(path):
+        raise NoInput(told)
     values = folder.read_json(path / "config.json")
     config = from_json(values, str(path / "config.json"))
     wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path))
