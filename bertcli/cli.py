@@ -32,7 +32,9 @@ COMMANDS = {
 }
 
 TRAINING = ["pretrain"], ["finetune"]  # what `torchrun` may start
-LACKS_MEMORY = re.compile("out of memory|can't allocate memory")  # torch's, of a GPU and of the CPU
+LACKS_MEMORY = re.compile(  # torch's, of a GPU and of the CPU; C++'s; and the linker's, when torch itself is loaded
+    "out of memory|can't allocate memory|bad_alloc|failed to map segment|cannot allocate memory", re.IGNORECASE
+)
 
 
 class LazyGroup(click.Group):

@@ -22,6 +22,6 @@ def place() -> Place:
     return Place(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")))
 
 
-def is_restarted() -> bool:
-    """Returns whether `torchrun` has started all processes anew, for one of them had died (`--max-restarts`)."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def restarts() -> int:
+    """Returns how often `torchrun` has started all processes anew, for one of them had died (`--max-restarts`)."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli import torchrun
 from bertcli.commands.options import F, Integer, applied
 from bertcli.commands.streams import Streams
 from bertcli.errors import UsageError, many
@@ -27,13 +26,11 @@ def options(save_every: int) -> Callable[[F], F]:
         click.option(
             "--force",
             is_flag=True,
-            callback=lambda context, parameter, value: value and not torchrun.is_restarted(),
             help="Overwrite a model that is there.",
         ),
         click.option(
             "--resume",
             is_flag=True,
-            callback=lambda context, parameter, value: value or torchrun.is_restarted(),
             help="Go on from the newest complete checkpoint there, as all ranks do that torchrun --max-restarts starts "
             "anew.",
         ),

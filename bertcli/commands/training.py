@@ -22,6 +22,7 @@ from bertcli.errors import BadData, BertcliError, UsageError
 
 if TYPE_CHECKING:
     from bertcli.engine.device import Device
+    from bertcli.engine.settings import Output
     from bertcli.model.heads import Network
     from bertcli.records import Record
     from bertcli.tasks.task import Example, Task
@@ -187,7 +188,14 @@ def compute(function: F) -> F:
 
     @functools.wraps(function)
     def with_more(
-        *args: Any, device: Device, gradient_checkpointing: bool, cuda_graphs: str, workers: int | None, **kwargs: Any
+        *args: Any,
+        device: Device,
+        gradient_checkpointing: bool,
+        cuda_graphs: str,
+        workers: int | None,
+        output: Output,
+        force: bool,
+        **kwargs: Any,
     ) -> Any:
         from bertcli.engine.distributed import join
         from bertcli.engine.signals import AtOnce
@@ -201,7 +209,10 @@ def compute(function: F) -> F:
             ranks=ranks,
         )
         with ranks.as_one(), AtOnce("before the first step"):
-            return function(*args, device=more, **kwargs)
+            restarts, *_ = ranks.meet([torchrun.restarts()])
+            if any(restarts):  # what was typed was for the first start
+                output, force = replace(output, resume=True), False
+            return function(*args, device=more, output=output, force=force, **kwargs)
 
     recomputing = click.option(
         "--gradient-checkpointing",

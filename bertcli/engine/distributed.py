@@ -28,6 +28,8 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from bertcli import torchrun
 from bertcli.engine.packing import Step
@@ -237,8 +239,13 @@ def join(device: torch.device) -> Ranks:
         return ALONE
     is_gpu = device.type == "cuda"
     with telling():
+        met, *_ = next(rendezvous("env://", timeout=LONGEST_WAIT))
         distributed.init_process_group(
             "nccl" if is_gpu else "gloo",
+            # Where processes meet that were started anew, torchrun has the addresses of the dead ones still.
+            store=PrefixStore(f"start {torchrun.restarts()}", met),
+            rank=place.rank,
+            world_size=place.size,
             timeout=LONGEST_STEP if is_gpu else LONGEST_WAIT,
             device_id=device if is_gpu else None,
         )

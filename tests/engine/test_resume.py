@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,44 @@ def test_a_sweep_that_was_ended_and_resumed_is_the_whole_one(
     assert here.run(tmp_path / "out", *options, "--resume") == 0, here.said
     assert essence(tmp_path / "out") == expected["essence"]
     assert result_of(capfd) == expected["told"]
+
+
+BETWEEN = {
+    "when run 2 begins": (1, "^run 2 of 3", "before the first step of run 2 of 3"),
+    "when run 2 has its network": (2, "parameters", "before the first step of run 2 of 3"),
+    "in run 2": (2, "step 12: dev", "after step 12 of run 2 of 3"),
+    "when run 2 is trained": (2, "is complete", "after run 2 of 3"),
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", BETWEEN)
+def test_a_signal_to_a_sweep_is_told_with_its_place(
+    here: Here,
+    whole: Callable[[str], dict[str, Any]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    moment: str,
+    number: int,
+) -> None:
+    run, said, told = BETWEEN[moment]
+    options = ["--lr", SWEEPS["the first is best"]]
+    with suppress(KeyboardInterrupt):
+        assert here.run(tmp_path / "out", *options, moment=(run, said, number)) == 75
+    name = signal.Signals(number).name
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last == f"bertcli finetune: stopped by {name} {told}; --resume goes on from there"
+    if number == signal.SIGTERM:
+        assert here.run(tmp_path / "out", *options, "--resume") == 0, here.said
+        assert essence(tmp_path / "out") == whole(SWEEPS["the first is best"])["essence"]
+
+
+def test_a_signal_to_a_sweep_that_is_trained_lets_it_finish(
+    here: Here, whole: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    options = ["--lr", SWEEPS["the first is best"]]
+    assert here.run(tmp_path / "out", *options, moment=(3, "is complete", signal.SIGTERM)) == 0
+    assert essence(tmp_path / "out") == whole(SWEEPS["the first is best"])["essence"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
