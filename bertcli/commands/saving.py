@@ -78,6 +78,7 @@ def prepare(
     only later, or where a finished run had other settings; `CannotCreate` where it may not be written.
     """
     from bertcli import target
+    from bertcli.engine.signals import later
 
     if force and output.resume:
         raise UsageError("--force and --resume: begin anew, or go on?")
@@ -86,7 +87,7 @@ def prepare(
     if output.resume and ranks.of_first(target.is_finished(output.path)):
         _tell_finished(streams, output.path, runs)
         raise click.exceptions.Exit(0)
-    with ranks.as_one():
+    with ranks.as_one(), later():
         if ranks.is_first:
             own = target.taken(output.path, force=force, resume=output.resume, warn=streams.warn)
             click.get_current_context().with_resource(own)

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -77,6 +78,16 @@ def _restore(handlers: dict[int, Any], *, is_over: bool) -> None:
         if is_over and isinstance(outer := getattr(handler, "__self__", None), AtOnce):
             outer.waits = True
         signal.signal(number, handler)
+
+
+@contextmanager
+def later() -> Iterator[None]:
+    """Lets signals wait for the end of what is inside, which is short and not to be left half done."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 class Signals:
