@@ -233,7 +233,7 @@ def test_nothing_to_read_ends_all_ranks(program: warm.Program, tmp_path: Path, i
 def test_wrong_usage_is_told_once(program: warm.Program, tmp_path: Path) -> None:
     ranks = Ranks(program, tmp_path, *PRETRAIN, "--nothing", "-o", "two")
     assert ranks.wait() == [2, 2]
-    assert ranks.err().count("No such option: --nothing") == 1
+    assert ranks.err().count("--nothing") == 1
     assert ranks.err(1) == ""
 
 
