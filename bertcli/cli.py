@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
 
 import click
 
-from bertcli import __version__
-from bertcli.errors import BertcliError, NoInput, Status
+from bertcli import __version__, torchrun
+from bertcli.errors import BertcliError, NoInput, Status, of_system
 
 COMMANDS = {
     "vocab": "Learn a WordPiece vocabulary from text.",
@@ -29,6 +30,11 @@ COMMANDS = {
     "show": "Say what is in a model folder, a vocabulary or a stream.",
     "demo": "Run the whole pipe on a small corpus that ships inside.",
 }
+
+TRAINING = ["pretrain"], ["finetune"]  # what `torchrun` may start
+LACKS_MEMORY = re.compile(  # torch's, of a GPU and of the CPU; C++'s; and the linker's, when torch itself is loaded
+    "out of memory|can't allocate memory|bad_alloc|failed to map segment|cannot allocate memory", re.IGNORECASE
+)
 
 
 class LazyGroup(click.Group):
@@ -89,23 +95,34 @@ def run(arguments: list[str]) -> int:
     except click.FileError as error:
         return say(name, error.format_message(), NoInput.status)
     except click.UsageError as error:
-        error.show()
+        if not (arguments[:1] in TRAINING and torchrun.place().rank):  # the first rank has been given the same
+            error.show()
         return Status.USAGE
-    except BertcliError as error:
-        return say(name, str(error), error.status)
+    except KeyboardInterrupt as interrupt:
+        if interrupt.args:
+            say(name, str(interrupt), Status.FAILURE)
+        raise
     except BrokenPipeError:
         raise
-    except OSError as error:
-        return say(name, f"{error.filename or 'input/output'}: {error.strerror or error}", Status.IO_FAILED)
-    except MemoryError:
-        return say(name, "out of memory", Status.FAILURE)
     except Exception as error:
-        if "out of memory" in str(error) or "can't allocate memory" in str(error):  # torch's, of a GPU and of the CPU
-            return say(name, "out of memory", Status.FAILURE)
-        if os.environ.get("BERTCLI_TRACEBACK"):
+        if os.environ.get("BERTCLI_TRACEBACK") and not isinstance(error, BertcliError | OSError | MemoryError):
             raise
-        problem = f"internal error: {type(error).__name__}: {error} (BERTCLI_TRACEBACK=1 shows where)"
-        return say(name, problem, Status.FAILURE)
+        return say(name, *explained(error))
+
+
+def explained(error: Exception) -> tuple[str, int]:
+    """Returns what an error says to people, and the exit status that it means."""
+    match error:
+        case BertcliError():
+            return str(error), error.status
+        case OSError():
+            return of_system(error), Status.IO_FAILED
+        case MemoryError():
+            return "out of memory", Status.FAILURE
+    if LACKS_MEMORY.search(str(error)):
+        return "out of memory", Status.FAILURE
+    problem = f"internal error: {type(error).__name__}: {error} (BERTCLI_TRACEBACK=1 shows where)"
+    return problem, Status.FAILURE
 
 
 def invoke(arguments: list[str]) -> None:

@@ -123,3 +123,8 @@ def shown(value: Any, limit: int = 60) -> str:
 def many(count: int, noun: str) -> str:
     """Returns a count with its noun, as messages show it: `1 record`, `2 records`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def of_system(error: OSError) -> str:
+    """Returns what the system has said, with the file's name where it has one."""
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)

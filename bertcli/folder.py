@@ -1,21 +1,17 @@
 """The model folder without its tensors: config, vocabulary, tokenizer files, `bertcli.json`.
 
-The folder is Hugging Face's; what only bertcli needs is in `bertcli.json`. Every file appears whole or not at all.
+The folder is Hugging Face's; what only bertcli needs is in `bertcli.json`. How its files appear is `publish`'s affair.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bertcli.errors import BadData, CannotCreate, NoInput
+from bertcli.errors import BadData, NoInput
 from bertcli.lines import BOM
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -183,89 +179,16 @@ def read_casing(folder: Path) -> Casing | None:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Gives a temporary path beside `path` and renames it there, on disk, once it was written without an error."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())  # some libraries make files that nobody else can read
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON object for people to read, whole or not at all."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-MADE_BY_TRAINING = (
-    *("checkpoint", "steps", "runs", "log.jsonl", "scores.jsonl"),
-    *("config.json", "model.safetensors", "bertcli.json"),
-)
-
-
-def create(folder: Path, *, force: bool, resume: bool) -> None:
-    """Make an output folder. Raises `CannotCreate` where it holds a model that may be neither overwritten nor resumed.
-
-    Nothing in it is touched: the old model stays until the new one's first step, see `clear`.
-    """
-    is_foreign = (folder / "config.json").exists() and not (folder / "bertcli.json").exists()
-    if not force and (is_foreign if resume else any((folder / name).exists() for name in MADE_BY_TRAINING)):
-        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it, --resume goes on with a run)")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotCreate(f"{folder}: {error.strerror}") from error
-
-
-def create_empty(folder: Path, *, force: bool) -> None:
-    """Make a folder; raises `CannotCreate` where it holds anything, unless `force` says to write over that."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not force:
-            raise CannotCreate(f"{folder}: is not empty (--force writes over what is there)")
-    except OSError as error:
-        raise CannotCreate(f"{folder}: {error.strerror}") from error
-
-
-def remove_empty(folder: Path) -> None:
-    """Remove a folder in which there is nothing."""
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def clear(folder: Path) -> None:
-    """Take an old model, its log and its checkpoints out of a folder. Raises `CannotCreate`."""
-    try:
-        for path in [folder / name for name in MADE_BY_TRAINING]:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
-    except OSError as error:
-        raise CannotCreate(f"{error.filename}: {error.strerror}") from error
-
-
-def is_finished(folder: Path) -> bool:
-    """Returns whether training ran to its last step there: a model of ours stands, and no checkpoint waits."""
-    is_ours = (folder / "config.json").exists() and (folder / "bertcli.json").exists()
-    return is_ours and not (folder / "checkpoint").exists()
+    """Write a JSON object for people to read."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length: int) -> None:
     """Write `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`, which transformers reads as a BertTokenizer."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-    with replacing(folder / "vocab.txt") as temporary:
-        temporary.write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
+    (folder / "vocab.txt").write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
     ids = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=LONGEST_WORD))
     tokenizer.add_special_tokens(list(SPECIAL))
@@ -282,8 +205,7 @@ def write_tokenizer(folder: Path, pieces: list[str], casing: Casing, max_length:
         special_tokens=[(CLS, ids[CLS]), (SEP, ids[SEP])],
     )
     tokenizer.decoder = decoders.WordPiece(prefix="##")
-    with replacing(folder / "tokenizer.json") as temporary:
-        temporary.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
     write_json(
         folder / "tokenizer_config.json",
         {

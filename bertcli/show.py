@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bertcli import folder
+from bertcli import folder, target
+from bertcli.errors import NoInput
 from bertcli.model.config import architecture, from_json
 from bertcli.records import Record
 from bertcli.stream import dumps
@@ -23,6 +24,8 @@ def model(path: Path) -> dict[str, Any]:
 
     Raises `NoInput` or `BadData` naming the file that is missing or damaged.
     """
+    if told := target.lacking(path):
+        raise NoInput(told)
     file = path / "config.json"
     values, notes = folder.read_json(file), folder.read_notes(path)
     config, tensors = from_json(values, str(file)), folder.tensor_headers(path)
@@ -39,6 +42,7 @@ def model(path: Path) -> dict[str, Any]:
         "vocabulary": vocabulary(folder.vocabulary_file(path)),
         "max_length": folder.read_max_length(path) or config.max_position_embeddings,
         "labels": list(config.labels),
+        **({"unfinished": found} if (found := target.unfinished(path)) is not None else {}),
         **({"made_by": notes} if notes else {}),
     }
 

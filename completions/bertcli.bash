@@ -74,6 +74,7 @@ _bertcli() {
         pretrain:--stop-at) compopt +o default ;;
         pretrain:-o | pretrain:--output) words="" ;;
         pretrain:--save-every) compopt +o default ;;
+        pretrain:--keep) compopt +o default ;;
         pretrain:--save-at) words="" ;;
         pretrain:--spool) words="" ;;
         pretrain:--lr) compopt +o default ;;
@@ -90,7 +91,7 @@ _bertcli() {
         pretrain:--compile) words="auto on off" ;;
         pretrain:--cuda-graphs) words="auto off" ;;
         pretrain:--workers) compopt +o default ;;
-        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --eval-every --steps --stop-at -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --cuda-graphs --deterministic --workers -h --help" argument="" ;;
+        pretrain:*) options="--plain --quiet -q --on-error -v --vocab --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk --preset --num-layers --hidden-size --num-heads --start --objective --max-length --rate --fates --whole-word --bernoulli --ngram --max-masks --dev --eval-every --steps --stop-at -o --output --force --resume --save-every --keep --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --cuda-graphs --deterministic --workers -h --help" argument="" ;;
         finetune:--on-error) words="stop skip" ;;
         finetune:-m | finetune:--model) words="" ;;
         finetune:--dev) words="" ;;
@@ -106,6 +107,7 @@ _bertcli() {
         finetune:--epochs) compopt +o default ;;
         finetune:-o | finetune:--output) words="" ;;
         finetune:--save-every) compopt +o default ;;
+        finetune:--keep) compopt +o default ;;
         finetune:--save-at) words="" ;;
         finetune:--spool) words="" ;;
         finetune:--lr) compopt +o default ;;
@@ -122,7 +124,7 @@ _bertcli() {
         finetune:--compile) words="auto on off" ;;
         finetune:--cuda-graphs) words="auto off" ;;
         finetune:--workers) compopt +o default ;;
-        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --cuda-graphs --deterministic --workers -h --help" argument="classification regression tagging span choice" ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --keep --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --cuda-graphs --deterministic --workers -h --help" argument="classification regression tagging span choice" ;;
         predict:--on-error) words="stop skip" ;;
         predict:-m | predict:--model) words="" ;;
         predict:--max-length) compopt +o default ;;

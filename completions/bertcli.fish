@@ -117,8 +117,9 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l steps -d 'Optim
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l stop-at -d 'Stop after this step; --resume goes on' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s o -l output -d 'The model folder to write' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l force -d 'Overwrite a model that is there'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l resume -d 'Go on from the newest complete checkpoint there'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l resume -d 'Go on from the newest complete checkpoint there, as all ranks do that torchrun --max-restarts starts anew'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l save-every -d 'Steps between checkpoints; 0: none' -x
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l keep -d 'The newest checkpoints that stay, until the run is finished' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l save-at -d 'Steps after which to keep a whole model in steps/N, as in 1000,5000' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l spool -d 'Where ids are kept while training' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l lr -d 'The highest learning rate' -x
@@ -157,8 +158,9 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d '
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l epochs -d 'Passes over the records' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -s o -l output -d 'The model folder to write' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l force -d 'Overwrite a model that is there'
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l resume -d 'Go on from the newest complete checkpoint there'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l resume -d 'Go on from the newest complete checkpoint there, as all ranks do that torchrun --max-restarts starts anew'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l save-every -d 'Steps between checkpoints; 0: none' -x
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l keep -d 'The newest checkpoints that stay, until the run is finished' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l save-at -d 'Steps after which to keep a whole model in steps/N, as in 1000,5000' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l spool -d 'Where ids are kept while training' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l lr -d 'The highest learning rate' -x

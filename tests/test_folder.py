@@ -1,10 +1,8 @@
-"""The model folder without its tensors: vocabulary, casing, tokenizer files, and how files appear."""
+"""The model folder without its tensors: vocabulary, casing, tokenizer files."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from pathlib import Path
 
 import models
@@ -13,19 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from bertcli.errors import BadData, CannotCreate, NoInput
+from bertcli.errors import BadData, NoInput
 from bertcli.folder import (
     SPECIAL,
     Casing,
-    clear,
-    create,
-    is_finished,
     read_casing,
     read_json,
     read_max_length,
     read_notes,
     read_vocabulary,
-    replacing,
     vocabulary_file,
     write_json,
     write_tokenizer,
@@ -163,51 +157,3 @@ def test_a_length_without_meaning_is_none(tmp_path: Path) -> None:
     for written, read in ((512, 512), (10**30, None), (None, None), ("512", None), (2, None)):
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": written}))
         assert read_max_length(tmp_path) == read
-
-
-# -- writing --------------------------------------------------------------------------------------------------------
-
-
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    write_json(path, {"é": 1})
-    assert path.read_text() == '{\n  "é": 1\n}\n'
-    with contextlib.suppress(ZeroDivisionError), replacing(path) as temporary:
-        temporary.write_text("half")
-        raise ZeroDivisionError
-    assert path.read_text() == '{\n  "é": 1\n}\n'
-    assert os.listdir(tmp_path) == ["a.json"]
-
-
-def test_files_have_the_rights_that_the_user_gives(tmp_path: Path) -> None:
-    old = os.umask(0o027)
-    try:
-        with replacing(tmp_path / "a") as temporary:
-            temporary.touch(0o600)
-        assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
-    finally:
-        os.umask(old)
-
-
-def test_a_folder_that_holds_a_model_is_not_overwritten_by_chance(tmp_path: Path) -> None:
-    home = tmp_path / "deep" / "model"
-    create(home, force=False, resume=False)
-    create(home, force=False, resume=False)  # empty still
-    (home / "config.json").write_text("{}")
-    (home / "own.txt").write_text("mine")
-    with pytest.raises(CannotCreate, match="holds a model already"):
-        create(home, force=False, resume=False)
-    with pytest.raises(CannotCreate, match="holds a model already"):
-        create(home, force=False, resume=True)  # which bertcli did not make
-    (home / "bertcli.json").write_text("{}")
-    assert is_finished(home)
-    (home / "checkpoint" / "3").mkdir(parents=True)
-    assert not is_finished(home)
-    create(home, force=False, resume=True)
-    assert (home / "checkpoint" / "3").exists()
-    create(home, force=True, resume=False)
-    assert (home / "config.json").exists()  # until the first step of the new one
-    clear(home)
-    assert os.listdir(home) == ["own.txt"]
-    with pytest.raises(CannotCreate, match=r"own.txt: "):
-        create(home / "own.txt", force=False, resume=False)

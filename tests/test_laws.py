@@ -22,6 +22,7 @@ TREES = {path: ast.parse(path.read_text()) for path in FILES}
 # Each part may import those before it, and its own. Parts in one set are siblings and do not know each other.
 ORDER: list[set[str]] = [
     {"errors"},
+    {"torchrun"},
     {"records"},
     {"frames"},
     {"lines"},
@@ -29,7 +30,10 @@ ORDER: list[set[str]] = [
     {"marks"},
     {"stages"},
     {"parallel"},
+    {"publish"},
     {"folder"},
+    {"lock"},
+    {"target"},
     {"schemes"},
     {"text", "formats", "metrics", "plot", "demo"},
     {"model"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -22,6 +23,7 @@ from bertcli.errors import BadData, BertcliError
 from bertcli.lines import Batch, Source
 from bertcli.parallel import Pool
 from bertcli.parallel.pool import ALONE, OPEN
+from bertcli.parallel.processes import Fork
 from bertcli.records import Anything, Document
 from bertcli.stages import Stage
 from bertcli.stream import Reader, Record, joined, loads
@@ -372,3 +374,13 @@ def test_a_bad_line_far_into_the_input_is_named(long: Path, shell: Callable[...,
     result = shell(f"({lines}; echo '{{\"text\": 1}}'; {lines}) | bertcli tokenize --workers 2 --plain --quiet | wc -l")
     assert result.out.strip() == b"60000"
     assert "<stdin>:60001: field 'text': found 1, expected a string" in result.err
+
+
+def test_a_process_that_cannot_be_started_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", none)
+    with pytest.raises(BertcliError, match=r"^no process can be started: Resource temporarily unavailable$"):
+        Fork(lambda pipe: None)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGINT, signal.SIGTERM}

@@ -59,12 +59,12 @@ def command(output: Path, force: bool) -> None:
     Each command is printed as you would type it, in the folder that is printed first, and then run: vocabulary,
     pairs, masks, pre-training, fine-tuning, prediction, score.
     """
-    from bertcli import demo, folder
+    from bertcli import demo, target
 
     begun = time.monotonic()
-    folder.create_empty(output, force=force)
+    target.create_empty(output, force=force)
     for made in (output / "model", output / "classifier"):
-        folder.clear(made)
+        target.clear(made)
     demo.write(output)
     click.secho(f"$ cd {output}", bold=True)
     for title, lines in STEPS:

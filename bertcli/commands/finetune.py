@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options, owned, progress, training
+from bertcli.commands import inference, options, owned, progress, saving, training
 from bertcli.commands.training import Usual
 from bertcli.errors import BadData, UsageError, many
 
@@ -159,7 +159,7 @@ def command(
     runs, own = planned(cells, restarts), owned.own(task_name, own)
     check(streams, runs, output, dev)
     start = inference.open_model(streams, model)
-    training.prepare(streams, output, runs, force=force, start=model)
+    saving.prepare(streams, output, runs, device.ranks, force=force, start=model)
     length = start.length(max_length, usual=TASKS[task_name].max_length)
     task = new(task_name, start.wordpiece, length, **own)
     spool = learned(streams, task, output, device.ranks)

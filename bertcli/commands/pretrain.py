@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from bertcli.commands import options, progress, training
+from bertcli.commands import options, progress, saving, training
 from bertcli.errors import UsageError
 from bertcli.model.config import PRESETS, of_size
 
@@ -125,11 +125,11 @@ def command(
     from bertcli.parallel import Pool
     from bertcli.tasks.pretraining import Pretraining
 
+    saving.prepare(streams, output, [settings], device.ranks, force=force, start=start)
     task = Pretraining(wordpiece, max_length, objective=objective, rule=rule, seed=settings.seed)
     network = new_network(streams, task, settings, start, **size)
-    training.prepare(streams, output, [settings], force=force, start=start)
     notes = {"objective": objective, **asdict(rule), **training.notes()}
-    run = Run(task, settings, output, device, notes, say=streams.note)
+    run = Run(task, settings, output, device, notes, streams.note, streams.warn)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
     run.stream(streams.marked(Learning(task), pool := Pool(device.workers)), pool, streams.skipped)
     progress.watch(streams, run, run.train(network))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,17 +29,26 @@ def command(path: str, as_json: bool) -> None:
 
     A stream is read to its end.
     """
-    from bertcli import folder, show
-    from bertcli.records import Anything
+    from bertcli import show
 
     streams = Streams((path,), plain=True, quiet=False, on_error="stop", text=False)
-    if Path(path).is_dir():
-        found = show.model(Path(path))
-    elif path != "-" and folder.is_vocabulary(Path(path)):
-        found = show.vocabulary(Path(path))
-    else:
-        found = show.stream(streams.reader(Anything, text=True))
+    found = described(streams, path)
     if as_json:
         streams.write_result(found)
     else:
         streams.write_plain("".join(f"{line}\n" for line in show.lines(found)).encode())
+
+
+def described(streams: Streams, path: str) -> dict[str, Any]:
+    """Returns what is there; stderr says where a model is only the best yet."""
+    from bertcli import folder, show, target
+    from bertcli.records import Anything
+
+    if path == "-" or not (Path(path).is_dir() or folder.is_vocabulary(Path(path))):
+        return show.stream(streams.reader(Anything, text=True))
+    if not Path(path).is_dir():
+        return show.vocabulary(Path(path))
+    found = show.model(Path(path))
+    if told := target.best_yet(Path(path)):
+        streams.warn(told)
+    return found

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bertcli.commands import computing
+from bertcli import torchrun
+from bertcli.commands import computing, saving
 from bertcli.commands.options import F, Integer, Number, Several, applied, seed
 from bertcli.commands.streams import Streams, readable
-from bertcli.errors import BadData, BertcliError, UsageError, many
+from bertcli.errors import BadData, BertcliError, UsageError
 
 if TYPE_CHECKING:
     from bertcli.engine.device import Device
-    from bertcli.engine.settings import Output, Settings
+    from bertcli.engine.settings import Output
     from bertcli.model.heads import Network
     from bertcli.records import Record
     from bertcli.tasks.task import Example, Task
@@ -51,7 +51,7 @@ def options(*, lr: float, warmup: float, batch_size: int, save_every: int) -> Ca
             return function(*args, settings=settings, output=output, **kwargs)
 
         rates = learning(str(lr), str(batch_size), Number(0, min_open=True), Integer(1), warmup)
-        return applied(saving(save_every), rates, seed)(with_run)  # type: ignore[return-value]
+        return applied(saving.options(save_every), rates, seed)(with_run)  # type: ignore[return-value]
 
     return decorate
 
@@ -82,7 +82,7 @@ def grid(tasks: Mapping[str, Usual]) -> Callable[[F], F]:
         )
         lr, batch_size = (_told(tasks, name) for name in ("lr", "batch_size"))
         rates = learning(lr, batch_size, Several(Number(0, min_open=True)), Several(Integer(1)), 0.1)
-        return applied(several, saving(0), rates, seed)(with_cells)  # type: ignore[return-value]
+        return applied(several, saving.options(0), rates, seed)(with_cells)  # type: ignore[return-value]
 
     return decorate
 
@@ -97,30 +97,6 @@ def _told(tasks: Mapping[str, Usual], name: str) -> str:
 def _taken(kind: type, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Returns those of a command's arguments that are fields of a dataclass, taken out of the others."""
     return {each.name: kwargs.pop(each.name) for each in fields(kind) if each.name in kwargs}
-
-
-def saving(save_every: int) -> Callable[[F], F]:
-    """Adds the options that say where a run leaves its model, and when it saves on the way."""
-    path = click.Path(path_type=Path)
-    return applied(
-        click.option("-o", "--output", "path", required=True, type=path, help="The model folder to write."),
-        click.option("--force", is_flag=True, help="Overwrite a model that is there."),
-        click.option("--resume", is_flag=True, help="Go on from the newest complete checkpoint there."),
-        click.option(
-            "--save-every",
-            type=Integer(0),
-            default=save_every,
-            show_default=True,
-            help="Steps between checkpoints; 0: none.",
-        ),
-        click.option(
-            "--save-at",
-            default="",
-            callback=parse_steps,
-            help="Steps after which to keep a whole model in steps/N, as in 1000,5000.",
-        ),
-        click.option("--spool", type=path, help="Where ids are kept while training.  [default: under -o]"),
-    )
 
 
 def learning(
@@ -185,17 +161,23 @@ def learning(
 
 
 def ranked(function: F) -> F:
-    """Lets of several processes that `torchrun` has started only the first one speak."""
+    """Lets of several processes that `torchrun` has started only the first one speak, and signals end them all."""
 
     @functools.wraps(function)
     def with_voice(*args: Any, streams: Streams, **kwargs: Any) -> Any:
-        is_one_of_many = int(os.environ.get("WORLD_SIZE", "1")) > 1 and "MASTER_ADDR" in os.environ  # as for `join`
-        streams.is_silent = is_one_of_many and os.environ.get("RANK") != "0"
+        from bertcli.engine.signals import AtOnce
+
+        streams.is_silent = torchrun.place().rank > 0
         try:
-            return function(*args, streams=streams, **kwargs)
+            with AtOnce("before the first step"):
+                return function(*args, streams=streams, **kwargs)
         except BertcliError as error:
             if streams.is_silent and error.is_shared:
                 raise click.exceptions.Exit(error.status) from error
+            raise
+        except KeyboardInterrupt:
+            if streams.is_silent:
+                raise KeyboardInterrupt from None
             raise
 
     return with_voice  # type: ignore[return-value]
@@ -212,9 +194,12 @@ def compute(function: F) -> F:
         cuda_graphs: str,
         deterministic: bool,
         workers: int | None,
+        output: Output,
+        force: bool,
         **kwargs: Any,
     ) -> Any:
         from bertcli.engine.distributed import join
+        from bertcli.engine.signals import AtOnce
 
         ranks = join(device.device)
         more = replace(
@@ -225,8 +210,11 @@ def compute(function: F) -> F:
             workers=workers or device.workers,
             ranks=ranks,
         )
-        with ranks.as_one():
-            return function(*args, device=more, **kwargs)
+        with ranks.as_one(), AtOnce("before the first step"):
+            restarts, *_ = ranks.meet([torchrun.restarts()])
+            if any(restarts):  # what was typed was for the first start
+                output, force = replace(output, resume=True), False
+            return function(*args, device=more, output=output, force=force, **kwargs)
 
     recomputing = click.option(
         "--gradient-checkpointing",
@@ -257,61 +245,9 @@ def compute(function: F) -> F:
     return computing.compute(applied(recomputing, recording, repeating, feeding)(with_more))  # type: ignore[return-value]
 
 
-def parse_steps(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
-    """Returns the numbers of a list such as `1000,5000`; raises click's error where one is no number."""
-    try:
-        steps = tuple(int(part) for part in value.split(",") if part)
-    except ValueError:
-        steps = (0,)
-    if min(steps, default=1) < 1:
-        raise click.BadParameter(f"{value!r} is not a list of steps, as in 1000,5000")
-    return steps
-
-
 def notes() -> dict[str, Any]:
     """Returns what a model's folder is to say of how it was made."""
     return {"command": readable(shlex.join(["bertcli", *sys.argv[1:]]))}
-
-
-def prepare(streams: Streams, output: Output, runs: list[Settings], *, force: bool, start: Path | None) -> None:
-    """Make the output folder; a `--resume` of what is finished ends the command here, with the figures of then.
-
-    The settings are those of each run. Raises `UsageError` where it is the folder to start from, whose weights are read
-    only later, or where a finished run had other settings.
-    """
-    from bertcli import folder
-
-    if force and output.resume:
-        raise UsageError("--force and --resume: begin anew, or go on?")
-    if start is not None and start.resolve().is_relative_to(output.path.resolve()):
-        raise UsageError(f"-o {output.path}: must be another folder than the model to start from, {start}")
-    if output.resume and folder.is_finished(output.path):
-        notes = folder.read_notes(output.path)
-        if told := _changed(notes, runs):
-            raise UsageError(f"{output.path}: --resume goes on with the same settings only, and is finished: {told}")
-        streams.note(f"{output.path}: finished already")
-        figures = {name: notes[name] for name in ("step", "dev") if name in notes}
-        streams.write_result({"model": str(output.path)} | figures)
-        raise click.exceptions.Exit(0)
-    if not output.path.exists():  # what fails before its first step leaves nothing
-        click.get_current_context().call_on_close(functools.partial(folder.remove_empty, output.path))
-    folder.create(output.path, force=force, resume=output.resume)
-
-
-def _changed(notes: dict[str, Any], runs: list[Settings]) -> str:
-    """Returns how finished runs differ from those that are asked for, "" where they do not."""
-    from bertcli.engine.sweep import CELL
-
-    old, now = notes.get("settings", {}), asdict(runs[0])
-    own = (*CELL, "seed")  # in which runs differ from each other
-    rows = notes.get("runs", [old])
-    if len(rows) > 1 or len(runs) > 1:
-        if [[row.get(name) for name in own] for row in rows] != [[getattr(run, name) for name in own] for run in runs]:
-            return f"it has {many(len(rows), 'run')} of its own"
-        now = {name: value for name, value in now.items() if name not in own}
-    # What is None, or 0 steps, was left to the run itself.
-    changed = [name for name, value in now.items() if value is not None and (value or name != "steps")]
-    return ", ".join(f"{name} was {old[name]}" for name in changed if old.get(name, now[name]) != now[name])
 
 
 def start_from(streams: Streams, network: Network, model: Path, *, keep_head: bool) -> None:

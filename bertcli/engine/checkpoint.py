@@ -1,13 +1,11 @@
 """What resuming needs, on disk whole or not at all: weights, moments, random states, step and settings.
 
-`checkpoint/N/` is complete once it has that name. The place in the data follows from the step, for the feed's order
-depends on the seed and the epoch alone.
+`checkpoint/N/` is complete once it has that name; under another, hidden one it is on its way, or going. The place in
+the data follows from the step, for the feed's order depends on the seed and the epoch alone.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +13,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from bertcli import folder
+from bertcli import folder, publish
 from bertcli.engine.optim import Optimizer
-from bertcli.errors import IOFailed, UsageError
+from bertcli.errors import IOFailed
+from bertcli.target import complete as complete
 
-WEIGHTS, OPTIMIZER, RANDOM, STATE = (
+FILES = WEIGHTS, OPTIMIZER, RANDOM, STATE = (
     "weights.safetensors",
     "optimizer.safetensors",
     "random.safetensors",
@@ -41,71 +40,53 @@ def write(
     """Write `checkpoint/STEP/` under a model folder, then remove all but the newest `keep`. Raises `IOFailed`.
 
     `state` has the step, the settings, and whatever else of the run is to be known again; `randoms` are the states of
-    each rank's random generators. All tensors are on the host.
+    each rank's random generators. All tensors are on the host. Checkpoints of later steps go too: from them nobody has
+    gone on, for they are damaged.
     """
     home = path / "checkpoint"
     temporary, final = home / f".{state['step']}", home / str(state["step"])
     named = {f"{name}/{rank}" if rank else name: one for rank, own in enumerate(randoms) for name, one in own.items()}
+    groups = {WEIGHTS: weights, OPTIMIZER: moments, RANDOM: named}
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        for file, tensors in ((WEIGHTS, weights), (OPTIMIZER, moments), (RANDOM, named)):
+        begin(path)
+        for stale in home.glob(".*/"):  # whose room is wanted
+            shutil.rmtree(stale)
+        temporary.mkdir()
+        for file, tensors in groups.items():
             save_file(tensors, temporary / file)
-        (temporary / STATE).write_text(json.dumps(state, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        _sync(temporary)
-        shutil.rmtree(final, ignore_errors=True)
+        counts = {file: len(tensors) for file, tensors in groups.items()}
+        folder.write_json(temporary / STATE, {**state, "tensors": counts})
+        for file in FILES:
+            publish.sync(temporary / file)
+        publish.sync(temporary)
+        publish.vanish(final)
         temporary.rename(final)
-        _sync(home)
-        for old in complete(path)[:-keep]:
-            shutil.rmtree(old)
+        publish.sync(home)
+        homes = complete(path)
+        newest = homes[: homes.index(final) + 1][-keep:]
+        for old in homes:
+            if old not in newest:
+                publish.vanish(old)
     except (OSError, SafetensorError) as error:  # the latter is safetensors' word for a full disk
-        shutil.rmtree(temporary, ignore_errors=True)  # whose room is wanted
+        shutil.rmtree(temporary, ignore_errors=True)
         raise IOFailed(f"{home}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def complete(path: Path) -> list[Path]:
-    """Returns a model folder's complete checkpoints, the newest last."""
-    homes = (path / "checkpoint").glob("[0-9]*")
-    return sorted((home for home in homes if home.name.isdecimal()), key=lambda home: int(home.name))
 
 
 def begin(path: Path) -> None:
     """Make the place of a model folder's checkpoints, by which it is known that the model is not finished."""
-    (path / "checkpoint").mkdir(exist_ok=True)
+    if not (path / "checkpoint").exists():
+        (path / "checkpoint").mkdir(parents=True)
+        publish.sync(path)
 
 
 def discard(path: Path, *, is_finished: bool) -> None:
-    """Remove a run's checkpoints, and where the model is finished with it their place."""
-    home = path / "checkpoint"
-    for old in [home] if is_finished else home.glob("*/"):
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def restore(
-    home: Path, network: nn.Module, optimizer: Optimizer, settings: dict[str, Any], rank: int = 0
-) -> dict[str, Any]:
-    """Fill network, optimizer and random generators; returns the state. Raises `UsageError` where settings differ.
-
-    A rank that was not there when the checkpoint was made keeps its random generators as they are.
-    """
-    state = folder.read_json(home / STATE)
-    old = state["settings"]
-    changed = [name for name in sorted({*old, *settings}) if old.get(name) != settings.get(name)]
-    if changed:
-        told = ", ".join(f"{name} was {old.get(name)} and is now {settings.get(name)}" for name in changed)
-        raise UsageError(f"{home}: --resume goes on with the same settings only: {told}")
-    network.load_state_dict(load_file(home / WEIGHTS))
-    kept = load_file(home / OPTIMIZER)
-    for name, parameter in network.named_parameters():
-        own = {key.partition("/")[2]: kept[key] for key in kept if key.partition("/")[0] == name}
-        if own:
-            optimizer.adam.state[parameter] = {key: value.to(parameter.device) for key, value in own.items()}
-    states = load_file(home / RANDOM)
-    suffix = f"/{rank}" if rank else ""
-    torch.set_rng_state(states.get(f"cpu{suffix}", torch.get_rng_state()))
-    if f"cuda{suffix}" in states and (device := _device(network)).type == "cuda":
-        torch.cuda.set_rng_state(states[f"cuda{suffix}"], device)
-    return state
+    """Remove a run's checkpoints, and where the model is finished with it their place. Raises `IOFailed`."""
+    try:
+        for old in [path / "checkpoint"] if is_finished else complete(path):
+            publish.vanish(old)
+        publish.sync(path)
+    except OSError as error:
+        raise IOFailed(f"{path / 'checkpoint'}: {error.strerror}") from error
 
 
 def moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -117,14 +98,15 @@ def moments(network: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def _device(network: nn.Module) -> torch.device:
+def device_of(network: nn.Module) -> torch.device:
+    """Returns where a network lies."""
     return next(network.parameters()).device
 
 
 def random_states(network: nn.Module) -> dict[str, Tensor]:
     """Returns the states of the generators that dropout draws from."""
     states = {"cpu": torch.get_rng_state()}
-    if (device := _device(network)).type == "cuda":  # where dropout draws
+    if (device := device_of(network)).type == "cuda":  # where dropout draws
         states["cuda"] = torch.cuda.get_rng_state(device)
     return states
 
@@ -144,10 +126,3 @@ class Randoms:
     def of(self, step: int) -> dict[str, Tensor]:
         """Returns those after a step."""
         return self._states[step]
-
-
-def _sync(directory: Path) -> None:
-    for path in [*directory.iterdir(), directory]:
-        descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)

@@ -14,7 +14,6 @@ which is whether it has failed. So one that fails, wherever that is, has only to
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,10 +28,13 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
+from torch._C._distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
+from bertcli import torchrun
 from bertcli.engine.packing import Step
 from bertcli.engine.signals import Signals
-from bertcli.errors import BadData, BertcliError, UsageError
+from bertcli.errors import BadData, BertcliError, IOFailed, UsageError, of_system
 from bertcli.parallel import Coming
 
 LONGEST_WAIT = timedelta(hours=12)  # of one rank for another, which may score or save meanwhile
@@ -104,10 +106,10 @@ class Ranks:
             yield
         except Lost:
             raise
-        except BertcliError as error:
-            if not error.is_shared:
+        except (BertcliError, OSError) as error:
+            if not getattr(error, "is_shared", False):
                 with suppress(Lost):  # then it is this one's alone
-                    self.meet(error=error)
+                    self.meet(error=error if isinstance(error, BertcliError) else IOFailed(of_system(error)))
             raise
         self.meet()
 
@@ -237,20 +239,23 @@ class Gradients:
 
 def join(device: torch.device) -> Ranks:
     """Returns this process's place among those that `torchrun` has started, when all have come; else `ALONE`."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "MASTER_ADDR" not in os.environ:
+    place = torchrun.place()
+    if place.size == 1:
         return ALONE
     is_gpu = device.type == "cuda"
     with telling():
+        met, *_ = next(rendezvous("env://", timeout=LONGEST_WAIT))
         distributed.init_process_group(
             "nccl" if is_gpu else "gloo",
+            # Where processes meet that were started anew, torchrun has the addresses of the dead ones still.
+            store=PrefixStore(f"start {torchrun.restarts()}", met),
+            rank=place.rank,
+            world_size=place.size,
             timeout=LONGEST_STEP if is_gpu else LONGEST_WAIT,
             device_id=device if is_gpu else None,
         )
         group = distributed.new_group(backend="gloo", timeout=LONGEST_WAIT)
-    rank, size, local_rank, local_size = (
-        int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    )
-    return Ranks(rank, size, local_rank, local_size, group)
+    return Ranks(*place, group)
 
 
 @contextmanager

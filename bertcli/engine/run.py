@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from bertcli import __version__, folder
+from bertcli import __version__, target
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
 from bertcli.engine.distributed import Lost
@@ -23,6 +23,7 @@ from bertcli.engine.kept import Kept
 from bertcli.engine.log import Log, Rows, row_of
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.packing import Step
+from bertcli.engine.restore import restored
 from bertcli.engine.saver import Saver
 from bertcli.engine.scores import Scored, evaluated
 from bertcli.engine.settings import Input, Output, Settings, fingerprint, making
@@ -48,11 +49,12 @@ class Run:
         device: Device,
         notes: dict[str, Any],
         say: Callable[[str], None] = lambda message: None,
+        warn: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Take what there is to do; `notes` go into `bertcli.json` too, as the command line."""
         self.task, self.settings, self.output, self.device = task, settings, output, device
         self.ranks = device.ranks
-        self.notes, self.say = notes, say
+        self.notes, self.say, self.warn = notes, say, warn
         self.dev: list[tuple[Record, list[Example]]] = []
         self.dev_scores: dict[str, Any] = {}  # the last ones
         self._now = self.best = Scored()  # of this run, the last one and the best
@@ -134,7 +136,7 @@ class Run:
         home = self.output.path if self.ranks.is_first else None
         log = Log(home and home / self.output.log, self.done)
         self._scores = Rows(home and home / "scores.jsonl", self.done)
-        saver = Saver(self.output.path, network, optimizer)
+        saver = Saver(self.output.path, network, optimizer, self.done)
         with self.ranks.leaving(), closing(log), closing(self._scores), Signals() as signals, saver as self._saver:
             try:
                 with self.ranks.as_one():
@@ -161,14 +163,12 @@ class Run:
             raise self._fault
         if is_whole and not self.settings.early_stop:
             self._offer(network)
-        self.ranks.share(
-            signals
-        )  # `torchrun` kills the first one, which may still be saving, soon after another has ended
+        self.ranks.share(signals)  # `torchrun` kills the first one, perhaps in a save, soon after another has ended
         if self.is_complete and self.ranks.is_first:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
         if self.is_complete:
             self._spool.discard()
-        signals.stop(self.done, self.say)
+        signals.stop(self.done, self.output.run)
         if not is_whole:
             raise BadData("there is no record to train on")
 
@@ -180,7 +180,7 @@ class Run:
         for step in self._batches(trainer, signals):
             if self.done == 0 and self.output.is_first:
                 if self.ranks.is_first:
-                    folder.clear(self.output.path)  # the first examples are there: now an old model may go
+                    target.clear(self.output.path)  # the first examples are there: now an old model may go
                     checkpoint.begin(self.output.path)
                 self.ranks.meet()  # none waits in the step for one that has failed here
             self._randoms.add(self.done, trainer.network, good=self.last_row.get("step", 0))
@@ -240,11 +240,11 @@ class Run:
         return self.done in self._epoch_ends or (is_saved and not self._epoch_ends)
 
     def _resume(self, network: Network, optimizer: Optimizer) -> None:
-        saved = checkpoint.complete(self.output.path)
-        if not saved:
-            self.say(f"{self.output.path}: no complete checkpoint, starting anew")
+        path, told = self.output.path, self._settings(network)
+        state = restored(path, network, optimizer, told, self.ranks.rank, self.warn)
+        if state is None:
+            self.say(f"{path}: no complete checkpoint, starting anew")
             return
-        state = checkpoint.restore(saved[-1], network, optimizer, self._settings(network), self.ranks.rank)
         self.done, self._input = state["step"], Input.of(state["input"])
         if state["best"]:
             self.best = Scored(**state["best"])
@@ -254,7 +254,7 @@ class Run:
         """Begin to save what `resume` goes on from; all ranks must do so together."""
         randoms = self.ranks.gather(checkpoint.random_states(network))
         if self.ranks.is_first:
-            self._saver.save(self._state(network), randoms, then=then)
+            self._saver.save(self._state(network), randoms, keep=self.output.keep, then=then)
 
     def _settings(self, network: Network) -> dict[str, Any]:
         return fingerprint(replace(self.settings, steps=self.steps), network.config, making(self.task, self.notes))
@@ -278,7 +278,7 @@ class Run:
         with self.ranks.as_one():
             randoms = self.ranks.gather(self._randoms.of(self.done))
             if self.ranks.is_first:
-                self._saver.save(self._state(network), randoms, keep=2)
+                self._saver.save(self._state(network), randoms, keep=max(2, self.output.keep))
                 self._saver.wait()
         error.args = (f"{error}; step {self.done} is saved in {self.output.path / 'checkpoint' / str(self.done)}",)
         return error

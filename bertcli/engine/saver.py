@@ -27,13 +27,13 @@ class Saver:
     Where the thread fails, the next call of any method, or the end, raises its `IOFailed`.
     """
 
-    def __init__(self, path: Path, network: nn.Module, optimizer: Optimizer) -> None:
-        """Take the model folder, and what is to be saved, which is on its device already."""
+    def __init__(self, path: Path, network: nn.Module, optimizer: Optimizer, saved: int | None = None) -> None:
+        """Take the model folder, what is to be saved, which is on its device already, and the step that is saved."""
         self._path, self._network, self._optimizer = path, network, optimizer
         self._thread = ThreadPoolExecutor(1)
         self._places: list[Tensor] = []
         self._under_way: tuple[Future[None], Callable[[], None]] | None = None
-        self._step: int | None = None
+        self._step = saved
 
     def __enter__(self) -> Saver:
         """Save nothing yet."""

@@ -40,9 +40,11 @@ class Output:
     spool: Path | None = None
     stop_at: int = 0
     save_every: int = 0
+    keep: int = 1  # checkpoints, the newest
     save_at: tuple[int, ...] = ()
     eval_every: int = 0  # 0: after each epoch where their length is known, else with each checkpoint
     log: str = "log.jsonl"  # its name in the folder
+    run: str = ""  # which of several runs it is, as messages name it
     is_first: bool = True  # of several runs: what else is in the folder is older than they
     is_only: bool = True  # the folder is finished with this run
 

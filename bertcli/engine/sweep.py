@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from bertcli import folder
+from bertcli import folder, publish
 from bertcli.engine import checkpoint
 from bertcli.engine.device import Device
 from bertcli.engine.run import Run
 from bertcli.engine.scores import Scored, settled
 from bertcli.engine.settings import Output, Settings
+from bertcli.engine.signals import RESUMING, AtOnce
 from bertcli.engine.spool import Spool
 from bertcli.errors import BadData, Diverged, UsageError, many
 from bertcli.model.heads import Network
@@ -84,23 +85,32 @@ class Sweep:
         }
         self._restore(plan)
         for number in range(len(self.rows), len(self.settings)):
-            run = self._run(self.settings[number], self._output(number), spool, dev)
-            self.say(f"run {number + 1} of {len(self.settings)}")
-            try:
-                watch(run, run.train(network_of(run.settings)))
-            except Diverged as error:
-                self.warn(f"run {number + 1} has failed: {error}")
-                checkpoint.discard(self.output.path, is_finished=False)  # else the next run would take its for its own
-            self._judge(run, f"run {number + 1}")
-            self.rows.append(self._row(number, run))
-            if not self.device.ranks.is_first:
-                continue
-            with folder.replacing(self._path) as temporary:
-                temporary.write_bytes(b"".join(dumps(each) + b"\n" for each in [plan, *self.rows]))
+            name, is_last = self._name(number), number == len(self.settings) - 1
+            with AtOnce(f"before the first step of {name}{RESUMING}", "" if is_last else f"after {name}{RESUMING}"):
+                run = self._run(self.settings[number], self._output(number), spool, dev)
+                self.say(name)
+                self._train(run, number, network_of, watch)
+                if self.device.ranks.is_first:
+                    with publish.replacing(self._path) as temporary:
+                        temporary.write_bytes(b"".join(dumps(each) + b"\n" for each in [plan, *self.rows]))
         return self._finish() if self.device.ranks.is_first else {}
 
+    def _train(self, run: Run, number: int, network_of: Callable[[Settings], Network], watch: Watch) -> None:
+        """Train one of several runs, and keep what became of it."""
+        try:
+            watch(run, run.train(network_of(run.settings)))
+        except Diverged as error:
+            self.warn(f"run {number + 1} has failed: {error}")
+            if self.device.ranks.is_first:  # else the next run would take its checkpoints for its own
+                checkpoint.discard(self.output.path, is_finished=False)
+        self._judge(run, f"run {number + 1}")
+        self.rows.append(self._row(number, run))
+
+    def _name(self, number: int) -> str:
+        return f"run {number + 1} of {len(self.settings)}"
+
     def _run(self, settings: Settings, output: Output, spool: Spool, dev: list[tuple[Record, list[Example]]]) -> Run:
-        run = Run(self.task, settings, output, self.device, self.notes, self.say)
+        run = Run(self.task, settings, output, self.device, self.notes, self.say, self.warn)
         run.take(spool)
         run.dev, run.to_beat = dev, max(map(self._scored, self.rows), default=Scored())
         return run
@@ -110,6 +120,7 @@ class Sweep:
             self.output,
             log=f"runs/{number + 1}.jsonl",
             resume=self.output.resume and number == self._restored,
+            run=self._name(number),
             is_first=number == 0,
             is_only=False,
         )
@@ -160,8 +171,9 @@ class Sweep:
         path, table = self.output.path, {"kept": kept["run"], "runs": self.rows, "cells": self._cells()}
         with suppress(FileNotFoundError):
             shutil.copyfile(path / "runs" / f"{kept['run']}.jsonl", path / "log.jsonl")
-        folder.write_json(path / "bertcli.json", folder.read_notes(path) | table)
-        shutil.rmtree(self._path.parent, ignore_errors=True)
+        with publish.replacing(path / "bertcli.json") as temporary:
+            folder.write_json(temporary, folder.read_notes(path) | table)
+        publish.vanish(self._path.parent)
         for line in _lines(table):
             self.say(line)
         return {"model": str(path), **{name: kept[name] for name in ("step", "loss", "dev")}, **table}

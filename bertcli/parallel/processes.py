@@ -33,13 +33,17 @@ class Fork:
     """
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Start it: it calls the function with its end of the pipe and the arguments."""
-        self.pipe, far = multiprocessing.Pipe()
-        own.add(self.pipe)
+        """Start it: it calls the function with its end of the pipe and the arguments. Raises `BertcliError`."""
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # threads are not copied: the copy needs none of them
-            self._id = os.fork()
+        try:
+            self.pipe, far = multiprocessing.Pipe()
+            own.add(self.pipe)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads are not copied: none of them is needed
+                self._id = os.fork()
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            raise BertcliError(f"no process can be started: {error.strerror}") from error
         if not self._id:
             _become(work, far, arguments, mask)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bertcli import folder
-from bertcli.errors import BadData, IOFailed, NoInput, UsageError
+from bertcli import folder, publish, target
+from bertcli.errors import BadData, NoInput, UsageError
 from bertcli.model.config import Config, architecture, from_json, to_json
 from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
@@ -49,6 +49,8 @@ class ModelFolder:
 
 def open_folder(path: Path) -> ModelFolder:
     """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
+    if told := target.lacking(path):
+        raise NoInput(told)
     values = folder.read_json(path / "config.json")
     config = from_json(values, str(path / "config.json"))
     wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path))
@@ -76,15 +78,15 @@ def save_folder(
     max_length: int,
     notes: dict[str, Any],
 ) -> None:
-    """Write a whole model folder, the weights first and `config.json`, by which it is known, last.
+    """Write a model folder whose files appear together, in the place of an old model's. Raises `IOFailed`.
 
     `head` is the transformers class that reads it, None where there is none.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    save(path, network)
-    folder.write_tokenizer(path, wordpiece.pieces, wordpiece.casing, max_length)
-    folder.write_json(path / "bertcli.json", notes)
-    folder.write_json(path / "config.json", to_json(network.config, head, pad_token_id=wordpiece.pad))
+    with publish.publishing(path) as draft:
+        save(draft, network)
+        folder.write_tokenizer(draft, wordpiece.pieces, wordpiece.casing, max_length)
+        folder.write_json(draft / "bertcli.json", notes)
+        folder.write_json(draft / "config.json", to_json(network.config, head, pad_token_id=wordpiece.pad))
 
 
 def load(path: Path, network: Network, *, new_head: bool = False, keep_head: bool = True) -> list[str]:
@@ -187,14 +189,13 @@ def _listed(names: list[str], limit: int = 8) -> str:
 
 
 def save(path: Path, network: Network) -> None:
-    """Write a network's weights in float32, tied ones once, as transformers names them; whole or not at all."""
+    """Write a network's weights in float32, tied ones once, as transformers names them. Raises `OSError`."""
     tensors = {}
     for ours, tensor in network.state_dict().items():
         names = theirs(ours)
         parts = tensor.detach().float().cpu().chunk(len(names))
         tensors.update({name: part.contiguous() for name, part in zip(names, parts, strict=True)})
-    with folder.replacing(path / FILE) as temporary:
-        try:
-            save_file(tensors, temporary, metadata={"format": "pt"})
-        except SafetensorError as error:  # its word for a full disk
-            raise IOFailed(f"{path / FILE}: {error}") from error
+    try:
+        save_file(tensors, path / FILE, metadata={"format": "pt"})
+    except SafetensorError as error:  # its word for a full disk
+        raise OSError(f"{FILE}: {error}") from error

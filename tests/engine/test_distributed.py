@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -26,7 +27,7 @@ from safetensors.torch import load_file
 from bertcli.engine import distributed
 from bertcli.engine.packing import Step, dealt
 from bertcli.engine.signals import Signals
-from bertcli.errors import BadData, BertcliError
+from bertcli.errors import BadData, BertcliError, IOFailed
 
 SMALL = ["--num-layers", 1, "--hidden-size", 32, "--num-heads", 2, "--max-length", 64, "--device", "cpu"]
 PRETRAIN = ["pretrain", "--batch-size", 16, "--lr", 3e-3, "--max-tokens", 100, *SMALL]
@@ -227,6 +228,21 @@ def test_nothing_to_read_ends_all_ranks(program: warm.Program, tmp_path: Path, i
     ranks = Ranks(program, tmp_path, *PRETRAIN, "--steps", 9, "-o", "two", apart=not is_one, inputs=files)
     assert_told_once(ranks, 65, "there is no record to train on" if is_one else "the machines read different records")
     assert not (tmp_path / "two").exists()
+
+
+def test_wrong_usage_is_told_once(program: warm.Program, tmp_path: Path) -> None:
+    ranks = Ranks(program, tmp_path, *PRETRAIN, "--nothing", "-o", "two")
+    assert ranks.wait() == [2, 2]
+    assert ranks.err().count("--nothing") == 1
+    assert ranks.err(1) == ""
+
+
+def test_what_the_system_refuses_one_rank_is_told_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[BertcliError | None] = []
+    monkeypatch.setattr(distributed.Ranks, "meet", lambda ranks, numbers=(), error=None: told.append(error))
+    with pytest.raises(OSError, match="No space left"), distributed.Ranks(size=2).as_one():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "file")
+    assert [(type(error), str(error)) for error in told] == [(IOFailed, "file: No space left on device")]
 
 
 def test_what_fails_before_training_is_told_once(program: warm.Program, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 import warm
 from sweeps import STEPS, Here, Home, Killed, line, notes, rows
 
-from bertcli import folder
+from bertcli import target
 from bertcli.engine import checkpoint
 from bertcli.model.heads import Network
 
@@ -89,10 +90,48 @@ def test_a_sweep_that_was_ended_and_resumed_is_the_whole_one(
     options, expected = ["--lr", SWEEPS[sweep]], whole(SWEEPS[sweep])
     status = here.run(tmp_path / "out", *options, moment=MOMENTS[moment])
     assert status == (75 if MOMENTS[moment][2] == signal.SIGTERM else -signal.SIGKILL)
-    assert not folder.is_finished(tmp_path / "out")
+    assert not target.is_finished(tmp_path / "out")
     assert here.run(tmp_path / "out", *options, "--resume") == 0, here.said
     assert essence(tmp_path / "out") == expected["essence"]
     assert result_of(capfd) == expected["told"]
+
+
+BETWEEN = {
+    "when run 2 begins": (1, "^run 2 of 3", "before the first step of run 2 of 3"),
+    "when run 2 has its network": (2, "parameters", "before the first step of run 2 of 3"),
+    "in run 2": (2, "step 12: dev", "after step 12 of run 2 of 3"),
+    "when run 2 is trained": (2, "is complete", "after run 2 of 3"),
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", BETWEEN)
+def test_a_signal_to_a_sweep_is_told_with_its_place(
+    here: Here,
+    whole: Callable[[str], dict[str, Any]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    moment: str,
+    number: int,
+) -> None:
+    run, said, told = BETWEEN[moment]
+    options = ["--lr", SWEEPS["the first is best"]]
+    with suppress(KeyboardInterrupt):
+        assert here.run(tmp_path / "out", *options, moment=(run, said, number)) == 75
+    name = signal.Signals(number).name
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last == f"bertcli finetune: stopped by {name} {told}; --resume goes on from there"
+    if number == signal.SIGTERM:
+        assert here.run(tmp_path / "out", *options, "--resume") == 0, here.said
+        assert essence(tmp_path / "out") == whole(SWEEPS["the first is best"])["essence"]
+
+
+def test_a_signal_to_a_sweep_that_is_trained_lets_it_finish(
+    here: Here, whole: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    options = ["--lr", SWEEPS["the first is best"]]
+    assert here.run(tmp_path / "out", *options, moment=(3, "is complete", signal.SIGTERM)) == 0
+    assert essence(tmp_path / "out") == whole(SWEEPS["the first is best"])["essence"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -111,7 +150,7 @@ def test_a_sweep_that_a_signal_ended_goes_on_from_its_checkpoint(home: Home, num
         time.sleep(0.002)
     process.send_signal(number)
     assert process.wait() == (75 if number == signal.SIGTERM else -number)
-    assert not folder.is_finished(home.path / out)
+    assert not target.is_finished(home.path / out)
     assert [row["step"] for row in rows(home.path / out / "runs" / "1.jsonl")] == list(range(1, 37))
     resumed = home.finetune(out, *options, "--resume")
     assert resumed.status == 0, resumed.err
@@ -176,7 +215,7 @@ def test_an_early_stop_that_was_ended_and_resumed_keeps_the_same_epoch(
     best = notes(home.path / "early-whole")["step"]
     assert best < 7 * STEPS  # else it is the schedule that ends the run
     here.run(tmp_path / "out", *options, moment=(1, f"step {best + epochs * STEPS}: dev", how))
-    assert not folder.is_finished(tmp_path / "out")
+    assert not target.is_finished(tmp_path / "out")
     assert here.run(tmp_path / "out", *options, "--resume") == 0
     assert essence(tmp_path / "out") == essence(home.path / "early-whole")
 

@@ -235,7 +235,8 @@ def test_a_signal_saves_and_resume_finishes(
     (home,) = (tmp_path / "model" / "checkpoint").iterdir()
     step = int(home.name)
     assert 10 <= step < 1200
-    assert f"stopped by {signal.Signals(number).name} after step {step}; --resume goes on from there" in err
+    told = f"bertcli pretrain: stopped by {signal.Signals(number).name} after step {step}; --resume goes on from there"
+    assert err.splitlines()[-1] == told
     assert len(figures(tmp_path / "model")) == step
     assert not (tmp_path / "model" / "config.json").exists()
     resumed = bertcli(*line, "--resume", "--stop-at", step + 20, stdin=PAIRS)
@@ -256,5 +257,5 @@ def test_a_signal_is_heard_while_the_producer_is_waited_for(
     status, err = one.end(signal.SIGTERM)
     one.hang_up()
     assert status == 75
-    assert "stopped by SIGTERM before the first step" in err
+    assert err.splitlines()[-1] == "bertcli pretrain: stopped by SIGTERM before the first step"
     assert bertcli(*PRETRAIN, "--steps", 20, "--resume", stdin=PAIRS).status == 0

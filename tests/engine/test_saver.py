@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from bertcli import folder
+from bertcli import target
 from bertcli.engine import checkpoint
 from bertcli.engine.device import choose
 from bertcli.engine.optim import Optimizer, Schedule
@@ -282,7 +282,7 @@ def test_a_signal_at_the_last_step_leaves_a_finished_model(tmp_path: Path) -> No
 
     with pytest.raises(Stopped):
         one.train(end)
-    assert folder.is_finished(tmp_path / "model")
+    assert target.is_finished(tmp_path / "model")
 
 
 def test_a_second_signal_does_not_wait_for_what_is_written(

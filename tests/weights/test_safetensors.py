@@ -267,17 +267,18 @@ from pathlib import Path
 from bertcli.errors import IOFailed
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import build, scores
-from bertcli.weights.safetensors import save
-network = build(Pretraining(models.wordpiece(), 64), models.config(), seed=8)
+from bertcli.weights.safetensors import save_folder
+task = Pretraining(models.wordpiece(), 64)
+network = build(task, models.config(), seed=8)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 try:
-    save(Path({str(tmp_path)!r}), network)
+    save_folder(Path({str(tmp_path)!r}), network, task.architecture, task.wordpiece, 64, {{}})
 except IOFailed as error:
     print(error)"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=False)
     assert done.stderr == b""
-    assert done.stdout.startswith(f"{tmp_path / FILE}: ".encode())
+    assert done.stdout.startswith(f"{tmp_path}: {FILE}: ".encode())
     assert (tmp_path / FILE).read_bytes() == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
