@@ -1,16 +1,18 @@
-"""What kills do to a run: nothing. A run is killed again and again, resumed each time, and compared to one that was not.
+"""What kills do to a run: nothing. It is killed again and again, resumed each time, and compared to one that was not.
 
-python tests/bench/kills.py [--kills 100] [--ranks 1] [--task pretrain] [--seed 0] [--input file] [--signals] [--cold]
+python tests/bench/kills.py [--kills 100] [--endings 0] [--ranks 1] [--task pretrain] [--seed 0] [--input file]
+                            [--signals] [--cold]
 
 Three epochs with dropout and several passes a step, two readers (`--workers 2`) and a checkpoint every few steps; pairs
 are masked afresh in each epoch. Where the kills fall is drawn: evenly over the run, in turn inside a save and between
-saves; `.N` that lies in `checkpoint/` afterwards says that it was inside. Half of the kills are of all processes, half of
-the main one alone, whose others have to end by themselves; of two ranks one at random, or both. After each kill the
-newest checkpoint has to load. At the end weights and log have to be the undisturbed run's to the bit, with no other
-files in the folder. With `--signals` every second kill is a SIGTERM, SIGUSR1 or SIGINT, once or twice. `--input stdin`:
-the same stream comes again by a pipe, at each start from its beginning.
+saves; `.N` that lies in `checkpoint/` afterwards says that it was inside. Half of the kills are of all processes, half
+of the main one alone, whose others have to end by themselves; of two ranks one at random, or both. The last ones may
+be told to fall while the model is written. After each kill the newest checkpoint has to load. At the end weights and
+log have to be the undisturbed run's to the bit, with no other files in the folder. With `--signals` every second kill
+is a SIGTERM, SIGUSR1 or SIGINT, once or twice. `--input stdin`: the same stream comes again by a pipe, at each start
+from its beginning.
 
-Ends with 1, and says why, where anything differs.
+Ends with 1, and says why, where anything differs, or where less than a third fell inside saves, or between them.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ GLANCE = 5e-4  # seconds between two looks at what a run is about
 ROW = 1000  # bytes that a row of the log has at most
 LONGEST = 120  # seconds for a step that is waited for, and for an end
 STATUS = {signal.SIGTERM: 75, signal.SIGUSR1: 75, signal.SIGINT: -signal.SIGINT, signal.SIGKILL: -signal.SIGKILL}
-INSIDE, BETWEEN, BEFORE, ENDING = "inside a save", "between saves", "before a step", "at the end"
+INSIDE, BETWEEN, ENDING = "inside a save", "between saves", "at the end"
 
 
 class Process(Protocol):
@@ -327,17 +329,26 @@ def main() -> None:
         start = cold if given.cold else stack.enter_context(warm.program()).start
         rng, by_pipe = random.Random(given.seed), given.input == "stdin"
         trial = Trial(folder, start, line, records, given.ranks, by_pipe, rng)
-        print(
-            f"bertcli {' '.join(line)}: {trial.steps} steps\n kill  how               place            step  newest  resumed in"
-        )
+        print(f"bertcli {' '.join(line)}: {trial.steps} steps")
+        print(" kill  how               place            step  newest  resumed in")
         try:
             for number, fell in enumerate(tried(trial, given.kills, given.endings, given.signals), 1):
                 how, place, step, newest, seconds = fell
                 print(f"{number:5}  {how:16}  {place:15}  {step:4}  {newest:6}  {seconds:6.2f} s", flush=True)
         except AssertionError as error:
-            sys.exit(f"kill {len(trial.fell) + 1}: {error}\n{trial.err()}")
-        print(f"a save takes {1e3 * trial.saving:.0f} ms")
-        print(dict(Counter(fell.place for fell in trial.fell)), "weights and log are the undisturbed run's")
+            sys.exit(f"after {len(trial.fell)} kills: {error}\n{trial.err()}")
+        summed_up(trial)
+
+
+def summed_up(trial: Trial) -> None:
+    """Print where kills fell, and how long resuming took; ends with 1 where they were not spread as they should be."""
+    places = Counter(fell.place for fell in trial.fell)
+    slowest = max(fell.seconds for fell in trial.fell)
+    print(f"{dict(places)}; a save takes {1e3 * trial.saving:.0f} ms; resumed within {slowest:.2f} s")
+    print("weights, log and files are the undisturbed run's to the bit")
+    drawn = len(trial.fell) - places[ENDING]
+    if min(places[INSIDE], places[BETWEEN]) < drawn // 3 or min(fell.step for fell in trial.fell) < 1:
+        sys.exit("the kills were not spread as they should be")
 
 
 if __name__ == "__main__":
