@@ -139,3 +139,16 @@ def fill(place: Path, leaving: int = 0) -> Path:
     with filler.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, count) if count else None
     return filler
+
+
+@contextmanager
+def forbidden(place: Path) -> Iterator[None]:
+    """Lets a folder be read only, for all who open what is in it from now on."""
+    for options in (["--bind", place, place], ["-o", "remount,ro,bind", place]):
+        mounted = run(["mount", *options], capture_output=True, check=False)
+        if mounted.returncode:
+            pytest.skip(f"no mount of its own: {mounted.stderr.decode().strip()}")
+    try:
+        yield
+    finally:
+        run(["umount", "--lazy", place], stdout=DEVNULL, check=True)
