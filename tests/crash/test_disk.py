@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 SEVERAL = 8192  # bytes: room for some rows of a log, and for nothing else
 NEVER, OFTEN = ["--save-every", "0"], ["--save-every", f"{EVERY}"]
 MOMENTS = {
-    "the spool": Moment(NEVER, 0, 0, ""),
+    "the spool": Moment(NEVER, 0, SEVERAL, ""),
     "the first checkpoint": Moment(OFTEN, 1, SEVERAL, "/checkpoint"),
     "a later checkpoint": Moment(OFTEN, EVERY, SEVERAL, "/checkpoint"),
     "the log": Moment(NEVER, 1, 0, "/log.jsonl"),
@@ -169,7 +169,7 @@ def test_the_disk_of_the_scores_is_full(place: Place, tmp_path: Path, disk: Path
 def test_an_old_model_outlives_a_disk_without_room_to_begin(place: Place, disk: Path) -> None:
     out = disk / "out"
     shutil.copytree(place.folder / "whole", out)
-    crashes.fill(disk)
+    crashes.fill(disk, SEVERAL)
     assert_told(place, place.run(out, "--force"), 74, out, FULL)
     assert open_folder(out)
     place.assert_whole(out)

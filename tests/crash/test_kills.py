@@ -9,6 +9,8 @@ import pytest
 import warm
 from bench import kills
 
+RECORDS = 120
+
 
 @pytest.mark.parametrize(
     ("task", "count", "ranks", "by_pipe", "signals"),
@@ -22,8 +24,8 @@ from bench import kills
 def test_kills_change_nothing(
     program: warm.Program, tmp_path: Path, task: str, count: int, ranks: int, by_pipe: bool, signals: bool
 ) -> None:
-    line = kills.prepared(tmp_path, task, 120)
-    trial = kills.Trial(tmp_path, program.start, line, 120, ranks, by_pipe, random.Random(count))
+    line = kills.prepared(tmp_path, task, RECORDS)
+    trial = kills.Trial(tmp_path, program.start, line, kills.steps(RECORDS), ranks, by_pipe, random.Random(count))
     fell = list(kills.tried(trial, count, signals=signals))
     assert len(fell) == count
     assert min(each.step for each in fell) > 0
