@@ -208,7 +208,8 @@ class Seen:
         names = [0]
         for home in self.path.glob("checkpoint/.[0-9]*"):
             with suppress(OSError):
-                names += [int(home.name[1:])] * (home.stat().st_mtime > self.since)
+                if home.name[1:].isdecimal() and home.stat().st_mtime > self.since:
+                    names.append(int(home.name[1:]))
         return max(names)
 
     def step(self) -> int:
