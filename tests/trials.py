@@ -161,7 +161,7 @@ class Trial:
             seen.wait(lambda: not seen.saving(), processes, pause=GLANCE)
         else:
             seen.wait(lambda: seen.step() == self.steps, processes, pause=GLANCE)
-            time.sleep(self.rng.uniform(0, 3 * self.saving))
+            time.sleep(self.rng.uniform(0, 8 * self.saving))
 
     def _end(self, processes: list[Any], how: signal.Signals) -> str:
         """End one or all of a run's processes; returns how."""
