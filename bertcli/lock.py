@@ -47,7 +47,8 @@ def _locked(path: Path, warn: Callable[[str], None]) -> int:
             _lock(file, path, warn)
             if _is_at(path, file):  # else its holder has just ended, and removed it
                 os.ftruncate(file, 0)
-                os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+                with suppress(OSError):  # a full disk: the lock holds without its holder's name
+                    os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
                 return file
         except BaseException:
             os.close(file)

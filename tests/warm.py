@@ -98,8 +98,10 @@ def program() -> Iterator[Program]:
         options: dict[str, Any] = {"pass_fds": [theirs.fileno()], "stdin": subprocess.DEVNULL}
         with subprocess.Popen(command, env=environment(), **options):
             theirs.close()
-            yield Program(ours)
-            ours.close()  # by which the server ends
+            try:
+                yield Program(ours)
+            finally:
+                ours.close()  # by which the server ends
 
 
 # -- the server ---------------------------------------------------------------------------------------------------

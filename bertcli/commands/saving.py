@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import click
 
 from bertcli.commands.options import F, Integer, applied
 from bertcli.commands.streams import Streams
-from bertcli.errors import UsageError, many
+from bertcli.errors import CannotCreate, UsageError, many
 
 if TYPE_CHECKING:
     from bertcli.engine.distributed import Ranks
@@ -84,12 +85,15 @@ def prepare(
         raise UsageError("--force and --resume: begin anew, or go on?")
     if start is not None and start.resolve().is_relative_to(output.path.resolve()):
         raise UsageError(f"-o {output.path}: must be another folder than the model to start from, {start}")
+    own = target.taken(output.path, force=force, resume=output.resume, warn=streams.warn)
     if output.resume and ranks.of_first(target.is_finished(output.path)):
+        if ranks.is_first:
+            with suppress(CannotCreate), own:  # puts in order what a process has left that was killed at its very end
+                pass
         _tell_finished(streams, output.path, runs)
         raise click.exceptions.Exit(0)
     with ranks.as_one(), later():
         if ranks.is_first:
-            own = target.taken(output.path, force=force, resume=output.resume, warn=streams.warn)
             click.get_current_context().with_resource(own)
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -45,7 +46,8 @@ class Rows:
     def close(self) -> None:
         """Close the file."""
         if self._file:
-            self._file.close()
+            with suppress(OSError):  # of what could not be written before, and was told
+                self._file.close()
 
 
 class _Arriving:

@@ -113,9 +113,7 @@ class Run:
         try:
             yield from self._train(network)
         finally:
-            if not (
-                self.done or checkpoint.complete(self.output.path)
-            ):  # what fails before its first step leaves nothing
+            if not (self.done or checkpoint.complete(self.output.path)):  # what fails before it begins leaves nothing
                 self._spool.discard()
             self._spool.release()
 
@@ -164,10 +162,10 @@ class Run:
         if is_whole and not self.settings.early_stop:
             self._offer(network)
         self.ranks.share(signals)  # `torchrun` kills the first one, perhaps in a save, soon after another has ended
+        if self.is_complete:
+            self._spool.discard()  # before the checkpoints, without which nobody would look for it
         if self.is_complete and self.ranks.is_first:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
-        if self.is_complete:
-            self._spool.discard()
         signals.stop(self.done, self.output.run)
         if not is_whole:
             raise BadData("there is no record to train on")
