@@ -56,7 +56,11 @@ def stream(task: Task, records: list[Record], size: int = 1) -> Read:
 
     def read(known: Sequence[Mark], cuts: Collection[int]) -> Iterator[Chunk | None]:
         batches = Reader([Source(io.BytesIO(lines(records)), "pairs.jsonl")], Anything).batches(64 * size)
-        return (batch and Learning(task)(batch).result for batch in marked(batches, known, cuts))
+        for batch in marked(batches, known, cuts):
+            made = batch and Learning(task)(batch)
+            yield made and made.result
+            if made and made.fault:
+                raise made.fault
 
     return read
 
