@@ -12,7 +12,7 @@ from contextlib import suppress
 import click
 
 from bertcli import __version__
-from bertcli.errors import BertcliError, NoInput, Status
+from bertcli.errors import BertcliError, NoInput, Status, printable
 
 COMMANDS = {
     "vocab": "Learn a WordPiece vocabulary from text.",
@@ -124,7 +124,7 @@ def invoke(arguments: list[str]) -> None:
 def say(name: str, problem: str, status: int) -> int:
     """Write one line to stderr, if it can be written; returns the status."""
     with suppress(OSError):
-        click.echo(f"{name}: {' '.join(problem.split())}", err=True)
+        click.echo(f"{name}: {printable(' '.join(problem.split()))}", err=True)
     return status
 
 

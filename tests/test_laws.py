@@ -29,6 +29,7 @@ ORDER: list[set[str]] = [
     {"stages"},
     {"parallel"},
     {"folder"},
+    {"headers"},
     {"schemes"},
     {"text", "formats", "metrics", "plot", "demo"},
     {"model"},
