@@ -22,9 +22,7 @@ CHUNK = 1 << 18  # bytes a raw read
 # for an instant, even where they hold nothing but repetition.
 SLICE = 1 << 11
 PIECE = 1 << 20  # decompressed bytes handed on at a time, of which the lines are a list
-WINDOW = (
-    1 << 27
-)  # bytes that a zstd frame may look back, which are held; what `zstd` itself reads unless told otherwise
+WINDOW = 1 << 27  # bytes that a zstd frame may look back, which are held; more than it `zstd` reads only if told to
 
 
 class _Decoder(Protocol):

@@ -50,7 +50,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_beside(name: Any) -> bool:
-    return isinstance(name, str) and Path(name).name == name != ".." and "\0" not in name
+    return isinstance(name, str) and Path(name).name == name not in ("", "..") and "\0" not in name
 
 
 def _headers(file: Path) -> dict[str, TensorHeader]:

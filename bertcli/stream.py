@@ -36,7 +36,7 @@ def loads(line: bytes) -> Any:
     """Returns a line's JSON value; integers of up to 4,300 digits are exact, NaN and lone surrogates a `ValueError`."""
     if b"0" * 19 not in line.translate(DIGITS):
         return orjson.loads(line)
-    with _deep():
+    with deep():
         value = json.loads(line.decode())  # orjson makes doubles of integers that need more than 64 bits
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses what orjson does
     return value
@@ -48,7 +48,7 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # an integer of more than 64 bits, or a depth of more than 254
         pass
-    with _deep():
+    with deep():
         text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=lambda a: a.tolist()
         )
@@ -56,10 +56,10 @@ def dumps(value: Any) -> bytes:
 
 
 @contextmanager
-def _deep() -> Iterator[None]:
-    """Lets Python's own JSON nest as deeply as orjson does."""
+def deep() -> Iterator[None]:
+    """Lets Python's own JSON, and its pickle, nest as deeply as orjson does."""
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + DEEPEST)
+    sys.setrecursionlimit(limit + 2 * DEEPEST)  # pickle counts a list twice
     try:
         yield
     finally:

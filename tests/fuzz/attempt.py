@@ -7,6 +7,7 @@ import os
 import resource
 import select
 import signal
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -15,12 +16,9 @@ from typing import Any, NamedTuple
 import zstandard  # noqa: F401  # in the parent, before anything is measured
 
 from bertcli import cli
-from bertcli.engine.spool import learning
 from bertcli.lines import Source
 from bertcli.records import Anything
 from bertcli.stream import Reader
-from bertcli.tasks import new
-from bertcli.tasks.pretraining import Pretraining
 from bertcli.text.wordpiece import WordPiece
 
 PATIENCE = 60  # seconds on a clock, since others may have the cores
@@ -75,6 +73,7 @@ def _run(words: list[str], cwd: Path, out: int, err: int, report: int) -> None:
         os.dup2(out, 1)
         os.dup2(err, 2)
         os.chdir(cwd)
+        sys.setrecursionlimit(1000)  # Python's own; the parent's is higher, see `run.prepare`
         Path("/proc/self/clear_refs").write_text("5")  # the peak is to be this process's own
         before = _memory("VmRSS")
         limit = _memory("VmSize") + CEILING
@@ -100,6 +99,10 @@ def _memory(name: str) -> int:
 
 def learn(name: str, vocabulary: str, file: str) -> None:
     """Make examples of all records of a file, as `pretrain` and `finetune` do before they train."""
+    from bertcli.engine.spool import learning
+    from bertcli.tasks import new
+    from bertcli.tasks.pretraining import Pretraining
+
     wordpiece, _ = WordPiece.open(Path(vocabulary))
     task: Any = Pretraining(wordpiece, LENGTH) if name == "pretraining" else new(name, wordpiece, LENGTH)
     stage = learning(task)

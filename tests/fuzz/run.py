@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import random
 import re
 import shlex
@@ -27,18 +29,19 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[:1] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent.parent)]
 
-import torch
 from fuzz import checks
 from fuzz.attempt import Outcome, attempt
 from fuzz.mutate import BOMB, mutated
 from fuzz.targets import Target, targets
 
-from bertcli import cli, lines
+from bertcli import lines
 from bertcli.errors import Status
 
 SECONDS = 5.0  # of a processor; inputs are a few KB, or a few MB once decompressed
 MEMORY = 300 << 20  # bytes beyond what a process has at its start
-REGRESSION = "found-"  # begins the name of an input that was answered wrongly once: it is tried as it is
+LIGHT = ("bertcli.commands", "bertcli.text", "bertcli.formats", "bertcli.metrics", "bertcli.parallel", "tokenizers")
+LOADED = {False: LIGHT, True: ("bertcli.engine", "bertcli.tasks", "bertcli.weights")}  # a small process forks quickly
+REGRESSION = "found-"  # begins the name of an input that is tried as it is only, for it is hostile already
 SAID = re.compile(r"[^\n]*[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\udc80-\udcff]")
 
 
@@ -65,20 +68,21 @@ class Row:
 HEAD = f"{'reader':<32}{'inputs':>6}  {'status:inputs':<28}{'s':>7}{'MB':>7}{'wrong':>6}"
 
 
-def inputs(target: Target, count: int, seed: int) -> Iterator[bytes]:
-    """Yields what was answered wrongly once, as it is; then each seed as it is; then `count` made out of them."""
-    seeds = [path.read_bytes() for path in target.seeds()]
-    yield from seeds
+def inputs(target: Target, count: int, seed: int) -> Iterator[tuple[bytes, list[str]]]:
+    """Yields inputs with a command line: the corpus as it is, by each line, then `count` made out of its seeds."""
+    for path in target.seeds():
+        for line in target.lines:
+            yield path.read_bytes(), line
+    seeds = [path.read_bytes() for path in target.seeds() if not path.name.startswith(REGRESSION)]
     for number in range(count):
         rng = random.Random(f"{seed} {target.name} {number}")
-        yield mutated(rng, rng.choice(seeds), target.kinds)
+        yield mutated(rng, rng.choice(seeds), target.kinds), target.lines[number % len(target.lines)]
 
 
-def fuzz(target: Target, given: Iterable[bytes], keep: Path | None) -> Row:
-    """Returns what became of the inputs of a reader, each read by one of its command lines."""
+def fuzz(target: Target, given: Iterable[tuple[bytes, list[str]]], keep: Path | None) -> Row:
+    """Returns what became of the inputs of a reader."""
     row = Row(target.name)
-    for number, data in enumerate(given):
-        line = target.lines[number % len(target.lines)]
+    for number, (data, line) in enumerate(given):
         with tempfile.TemporaryDirectory() as home:
             folder = Path(home) / "work"
             folder.mkdir()
@@ -149,13 +153,14 @@ def small_bounds() -> None:
     lines.LONGEST_LINE = BOMB
 
 
-def prepared() -> None:
+def prepare(*packages: str) -> None:
     """Load what commands load, so that no attempt has to."""
-    torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    sys.setrecursionlimit(20_000)  # that of the checks, which are to read what the program does
     small_bounds()
-    for name in cli.COMMANDS:
-        cli.group.get_command(None, name)  # type: ignore[arg-type]
+    for package in packages:
+        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            importlib.import_module(module.name)
     gc.collect()
     gc.freeze()
 
@@ -168,12 +173,13 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "fuzzed")
     parser.add_argument("--json", action="store_true", help="a line of JSON a reader, for the tests")
     given = parser.parse_args()
-    prepared()
     known = targets()
-    failures = 0
+    failures, prepared = 0, LIGHT[:0]
     if not given.json:
         print(HEAD)
-    for name in given.readers or known:
+    for name in sorted(given.readers or known, key=lambda name: known[name].needs_torch):
+        if prepared != (packages := LOADED[known[name].needs_torch]):
+            prepare(*(prepared := packages))
         row = fuzz(known[name], inputs(known[name], given.count, given.seed), given.keep)
         failures += len(row.wrong)
         print(json.dumps(vars(row)) if given.json else "\n    ".join([str(row), *row.wrong]), flush=True)

@@ -38,6 +38,11 @@ class Target:
     around: tuple[str, ...] = ()
     seeded_by: str = ""  # a file of the corpus that is a seed too
 
+    @property
+    def needs_torch(self) -> bool:
+        """Returns whether a line of it computes."""
+        return any(line[0] in ("predict", "embed", "learn") for line in self.lines)
+
     def seeds(self) -> list[Path]:
         """Returns the files that inputs are made of."""
         own = sorted((CORPUS / self.name).glob("*"))
