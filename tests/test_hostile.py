@@ -16,11 +16,12 @@ import pytest
 from fuzz.targets import CORPUS
 from program import Result
 
-from bertcli import folder, headers, lines
+from bertcli import folder, headers, lines, stream
 from bertcli.errors import BadData, NoInput, printable
 from bertcli.folder import clear, read_json, read_vocabulary
 from bertcli.formats import reader
 from bertcli.lines import Lines, Source
+from bertcli.stream import loads
 from bertcli.text.sentences import by_rules
 from bertcli.weights.safetensors import open_folder
 
@@ -145,6 +146,13 @@ def test_columns_have_a_limit(form: str, mark: bytes) -> None:
         read(20_000)
     with pytest.raises(BadData, match=r"f:2: found 101, expected 1 columns"):
         read(100)
+
+
+def test_a_line_of_brackets_is_not_made_into_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "HEAVIEST", 1 << 16)
+    assert len(loads(b'{"a":"' + b"[,{" * 200 + b'"}')["a"]) == 600  # signs in a text, too few to weigh
+    with pytest.raises(ValueError, match="more numbers, lists and objects than are held"):
+        loads(b'{"a":[' + b"[]," * 1000 + b"1]}")
 
 
 # -- time -----------------------------------------------------------------------------------------------------------
