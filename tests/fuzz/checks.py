@@ -37,6 +37,19 @@ def content(data: bytes) -> bytes:
     return whole + data
 
 
+def size(data: bytes) -> int:
+    """Returns how many bytes a command has of an input, up to where it is damaged; no more than a gigabyte."""
+    total, decoder = 0, _decoder(data)
+    for start in range(0, len(data), 256) if decoder else ():
+        try:
+            total += len(decoder.decompress(data[start : start + 256]))
+        except Exception:  # of whichever library
+            break
+        if decoder.eof or total > 1 << 30:
+            break
+    return max(total, len(data))
+
+
 class _Skipped:
     def decompress(self, data: bytes) -> bytes:
         end = 8 + int.from_bytes(data[4:8], "little")

@@ -37,7 +37,7 @@ from fuzz.targets import Target, targets
 from bertcli import lines
 from bertcli.errors import Status
 
-SECONDS = 5.0  # of a processor; inputs are a few KB, or a few MB once decompressed
+SECONDS, PACE = 5.0, 1 << 22  # of a processor, and bytes a second once decompressed: damage may make very many
 MEMORY = 300 << 20  # bytes beyond what a process has at its start
 LIGHT = ("bertcli.commands", "bertcli.text", "bertcli.formats", "bertcli.metrics", "bertcli.parallel", "tokenizers")
 LOADED = {False: LIGHT, True: ("bertcli.engine", "bertcli.tasks", "bertcli.weights")}  # a small process forks quickly
@@ -117,7 +117,7 @@ def judged(target: Target, line: list[str], data: bytes, outcome: Outcome) -> st
         return "an internal error"
     if SAID.search(outcome.err):
         return "a control character in what is said"
-    if outcome.seconds > SECONDS:
+    if outcome.seconds > SECONDS + checks.size(data) / PACE:
         return f"took {outcome.seconds:.1f} s"
     if outcome.peak > MEMORY:
         return f"took {outcome.peak >> 20} MB"
@@ -145,7 +145,8 @@ def failed(target: Target, line: list[str], outcome: Outcome) -> str:
     if len(said) != 1 or not said[0].startswith(f"bertcli {command}: ") or not outcome.err.endswith(f"{said[0]}\n"):
         return "not one line of the command's, and the last"
     place = target.place.split("/")[0]
-    return "" if place in said[0] or outcome.status == Status.FAILURE else "the file is not named"
+    named = place in said[0] or (target.named and target.named in said[0])
+    return "" if named or outcome.status == Status.FAILURE else "the file is not named"
 
 
 def small_bounds() -> None:
