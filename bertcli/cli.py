@@ -13,7 +13,7 @@ from contextlib import suppress
 import click
 
 from bertcli import __version__, torchrun
-from bertcli.errors import BertcliError, NoInput, Status, of_system
+from bertcli.errors import BertcliError, NoInput, Status, of_system, printable
 
 COMMANDS = {
     "vocab": "Learn a WordPiece vocabulary from text.",
@@ -141,7 +141,7 @@ def invoke(arguments: list[str]) -> None:
 def say(name: str, problem: str, status: int) -> int:
     """Write one line to stderr, if it can be written; returns the status."""
     with suppress(OSError):
-        click.echo(f"{name}: {' '.join(problem.split())}", err=True)
+        click.echo(f"{name}: {printable(' '.join(problem.split()))}", err=True)
     return status
 
 

@@ -6,6 +6,7 @@ The library raises these; `cli.py` alone turns them into one line on stderr and 
 from __future__ import annotations
 
 import enum
+import re
 from typing import Any
 
 
@@ -68,6 +69,9 @@ class Diverged(BertcliError):
         self.step = step
 
 
+LONGEST_NAME = 200  # characters of a field that a message shows
+
+
 class BadData(BertcliError):
     """Input that is not what its reader expects: says where, what was found and what was expected.
 
@@ -102,7 +106,7 @@ class BadData(BertcliError):
         """Returns `file:line: field 'x': problem; found ..., expected ...` as far as the parts are known."""
         place = [] if self.file is None else [self.file if self.line is None else f"{self.file}:{self.line}"]
         if self.field is not None:
-            place.append(f"field '{self.field}'")
+            place.append(f"field '{shortened(self.field, LONGEST_NAME)}'")
         what = [self.problem] if self.problem else []
         if self.expected is not None:
             what.append(f"found {self.found}, expected {self.expected}")
@@ -117,7 +121,21 @@ def shown(value: Any, limit: int = 60) -> str:
         kind = "list" if isinstance(value, list) else "object"
         return f"a{'n' * (kind == 'object')} {kind}" if value else f"an empty {kind}"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return shortened(text, limit)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Returns a text of at most `limit` characters, the last of which tells where it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# What a terminal obeys rather than shows: control characters, line ends, writing to the left; and what UTF-8 cannot be.
+UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Returns a text with what a terminal would obey as escapes, for names may come from anybody."""
+    return UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def many(count: int, noun: str) -> str:

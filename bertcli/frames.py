@@ -18,7 +18,11 @@ from bertcli.errors import BadData
 ZSTD, GZIP = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
 CHUNK = 1 << 18  # bytes a raw read
-SLICE = 1 << 12  # compressed bytes taken at a time: even where they hold nothing but repetition, memory stays bounded
+# Compressed bytes taken at a time: zstd makes up to 128 KB of each 4, so that memory stays below 64 MB, and twice that
+# for an instant, even where they hold nothing but repetition.
+SLICE = 1 << 11
+PIECE = 1 << 20  # decompressed bytes handed on at a time, of which the lines are a list
+WINDOW = 1 << 27  # bytes that a zstd frame may look back, which are held; more than it `zstd` reads only if told to
 
 
 class _Decoder(Protocol):
@@ -53,10 +57,19 @@ class _SkippableFrame:
 
 def _decoder(magic: bytes) -> _Decoder | None:
     if magic.startswith(ZSTD):
-        return zstandard.ZstdDecompressor().decompressobj()
+        return zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
     if magic.startswith(GZIP):
         return zlib.decompressobj(wbits=31)
     return _SkippableFrame() if SKIPPABLE.match(magic) else None
+
+
+def _decompressed(decoder: _Decoder, data: bytes) -> bytes:
+    try:
+        return decoder.decompress(data)
+    except (zstandard.ZstdError, zlib.error) as error:
+        if "too much memory" in str(error):  # zstd's word for it
+            raise BadData(f"a zstd frame with a window of more than {WINDOW >> 20} MB, or a damaged head") from error
+        raise BadData(f"the compressed stream is corrupted ({error})") from error
 
 
 def _read(file: BinaryIO) -> bytes:
@@ -92,8 +105,7 @@ def decompressed(file: BinaryIO) -> Iterator[bytes]:
             data = data or _read(file)
             if not data:
                 raise BadData("the compressed stream ends in the middle of a frame (truncated)")
-            try:
-                yield decoder.decompress(data[:SLICE])
-            except (zstandard.ZstdError, zlib.error) as error:
-                raise BadData(f"the compressed stream is corrupted ({error})") from error
+            whole = _decompressed(decoder, data[:SLICE])
+            for start in range(0, max(1, len(whole)), PIECE):
+                yield whole[start : start + PIECE]
             data = (decoder.unused_data if decoder.eof else b"") + data[SLICE:]

@@ -19,7 +19,9 @@ from bertcli.frames import decompressed
 T = TypeVar("T")
 
 BOM = b"\xef\xbb\xbf"
-LONGEST_LINE = 1 << 30  # bytes; a longer one is refused rather than held in memory
+# Bytes of a line, or of lines that make one record; more are refused rather than held. Lines of 200 MB are known to
+# occur. A record of text takes about four times its line in memory; of numbers and brackets see `stream.HEAVIEST`.
+LONGEST_LINE = 1 << 28
 
 
 class Source(NamedTuple):
@@ -134,17 +136,22 @@ class Lines(Numbered):
             self._ended = True
             if last := b"".join(self._tail):
                 self._lines.append(last)
-        elif b"\n" in piece:
-            first, *others = piece.split(b"\n")
-            self._lines.append(b"".join([*self._tail, first]))
+            return
+        first, *others = piece.split(b"\n")
+        self._tail.append(first)
+        self._tail_bytes = grown(self._tail_bytes, len(first))
+        if others:
+            self._lines.append(b"".join(self._tail))
             self._tail = [others.pop()]
             self._tail_bytes = len(self._tail[0])
             self._lines.extend(others)
-        else:
-            self._tail.append(piece)
-            self._tail_bytes += len(piece)
-            if self._tail_bytes > LONGEST_LINE:
-                raise BadData(f"a line is longer than {LONGEST_LINE} bytes")
+
+    def grown(self, held: int, more: int, what: str) -> int:
+        """Returns `grown`, its error with the place of the line last yielded; bad lines may be skipped, this not."""
+        try:
+            return grown(held, more, what)
+        except BadData as error:
+            raise error.at(self.name, self.number) from None
 
     @property
     def ended(self) -> bool:
@@ -179,6 +186,13 @@ class Lines(Numbered):
             if self.waits():
                 self._before_wait()
                 self._guarded(self._fill)
+
+
+def grown(held: int, more: int, what: str = "a line") -> int:
+    """Returns how many bytes are held of what is to be one record; raises `BadData` for more than `LONGEST_LINE`."""
+    if held + more > LONGEST_LINE:
+        raise BadData(f"{what} is longer than {LONGEST_LINE} bytes")
+    return held + more
 
 
 def is_blank(line: bytes) -> bool:

@@ -285,7 +285,17 @@ def checker(schema: type) -> Callable[[Record], None]:
     return check
 
 
-_canonical = json.JSONEncoder(sort_keys=True).encode
+def _refusing_depth(encode: Callable[[Any], str]) -> Callable[[Any], str]:
+    def encoded(identity: Any) -> str:
+        try:
+            return encode(identity)
+        except RecursionError:
+            raise BadData("an id is nested too deeply", field="id") from None
+
+    return encoded
+
+
+_canonical, _plainly = (_refusing_depth(json.JSONEncoder(sort_keys=is_sorted).encode) for is_sorted in (True, False))
 
 
 def key(record: Record, index: int) -> str:
@@ -296,7 +306,7 @@ def key(record: Record, index: int) -> str:
 
 def as_text(identity: Any) -> str:
     """Returns an id as a string: itself if it is one, else its JSON."""
-    return identity if isinstance(identity, str) else json.dumps(identity)
+    return identity if isinstance(identity, str) else _plainly(identity)
 
 
 def score_of(details: dict[str, Any], name: str, field: str) -> float:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from bertcli import folder, target
-from bertcli.errors import NoInput
+from bertcli.errors import NoInput, printable, shortened
+from bertcli.headers import tensor_headers
 from bertcli.model.config import architecture, from_json
 from bertcli.records import Record
 from bertcli.stream import dumps
 from bertcli.text.wordpiece import WordPiece
 
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+DEEPEST = 8  # objects within objects that are shown on lines of their own
 PARTS = ("embeddings", "encoder", "pooler")
 JSON_NAMES = {str: "string", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
 
@@ -28,7 +30,7 @@ def model(path: Path) -> dict[str, Any]:
         raise NoInput(told)
     file = path / "config.json"
     values, notes = folder.read_json(file), folder.read_notes(path)
-    config, tensors = from_json(values, str(file)), folder.tensor_headers(path)
+    config, tensors = from_json(values, str(file)), tensor_headers(path)
     parameters: Counter[str] = Counter()
     for name, tensor in tensors.items():
         part = next((part for part in PARTS if f"{part}." in name), "heads")
@@ -79,8 +81,9 @@ def stream(records: Iterable[Record]) -> dict[str, Any]:
 def lines(value: Any, name: str = "", depth: int = 0) -> list[str]:
     """Returns a description as indented lines for people."""
     pad = "  " * (depth - 1)
-    if isinstance(value, dict) and value:
+    name = printable(name)
+    if isinstance(value, dict) and value and depth < DEEPEST:
         head = [f"{pad}{name}:"] if name else []
         return head + [line for key, inner in value.items() for line in lines(inner, key, depth + 1)]
     text = f"{value:,}" if type(value) is int else value if isinstance(value, str) else dumps(value).decode()
-    return [f"{pad}{name}: {text if len(text) <= 200 else text[:199] + '…'}"]
+    return [f"{pad}{name}: {printable(shortened(text, 200))}"]

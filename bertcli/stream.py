@@ -29,17 +29,28 @@ FLUSH_SECONDS = 0.2  # a busy writer hands on what it holds this often
 # -- records --------------------------------------------------------------------------------------------------------
 
 DEEPEST = 1024  # lists within lists; deeper ones are not read
+# Bytes that a line's numbers, lists and objects may take in memory; one of nothing but brackets takes 32 times its own.
+HEAVIEST, NUMBER, CONTAINER = 1 << 30, 32, 64
 DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def loads(line: bytes) -> Any:
     """Returns a line's JSON value; integers of up to 4,300 digits are exact, NaN and lone surrogates a `ValueError`."""
+    if len(line) > HEAVIEST // CONTAINER:
+        _weigh(line)
     if b"0" * 19 not in line.translate(DIGITS):
         return orjson.loads(line)
-    with _deep():
+    with deep():
         value = json.loads(line.decode())  # orjson makes doubles of integers that need more than 64 bits
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # refuses what orjson does
     return value
+
+
+def _weigh(line: bytes) -> None:
+    """Raise `ValueError` where the values of a line would take more memory than is to be had for them."""
+    weight = NUMBER * line.count(b",") + CONTAINER * (line.count(b"[") + line.count(b"{"))
+    if weight > HEAVIEST:
+        raise ValueError("more numbers, lists and objects than are held of one line")
 
 
 def dumps(value: Any) -> bytes:
@@ -48,7 +59,7 @@ def dumps(value: Any) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # an integer of more than 64 bits, or a depth of more than 254
         pass
-    with _deep():
+    with deep():
         text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=lambda a: a.tolist()
         )
@@ -56,10 +67,10 @@ def dumps(value: Any) -> bytes:
 
 
 @contextmanager
-def _deep() -> Iterator[None]:
-    """Lets Python's own JSON nest as deeply as orjson does."""
+def deep() -> Iterator[None]:
+    """Lets Python's own JSON, and its pickle, nest as deeply as orjson does."""
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + DEEPEST)
+    sys.setrecursionlimit(limit + 2 * DEEPEST)  # pickle counts a list twice
     try:
         yield
     finally:

@@ -32,6 +32,7 @@ ORDER: list[set[str]] = [
     {"parallel"},
     {"publish"},
     {"folder"},
+    {"headers"},
     {"lock"},
     {"target"},
     {"schemes"},

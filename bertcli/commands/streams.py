@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import click
 
-from bertcli.errors import IOFailed, NoInput, UsageError
+from bertcli.errors import IOFailed, NoInput, UsageError, printable
 
 if TYPE_CHECKING:
     from bertcli.lines import Batch, Lines, Mark, Source
@@ -214,7 +214,7 @@ def tell(message: str) -> None:
     """Write one line to stderr, above a bar; where that is full or closed, the work goes on without it."""
     bars = sys.modules.get("tqdm")  # none is drawn before it was loaded
     with suppress(OSError), bars.tqdm.external_write_mode(sys.stderr) if bars else nullcontext():
-        click.echo(message, err=True)
+        click.echo(printable(message), err=True)
 
 
 def readable(name: str) -> str:

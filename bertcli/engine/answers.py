@@ -20,7 +20,7 @@ from bertcli.model.heads import Network
 from bertcli.parallel import Pool
 from bertcli.records import Anything, Record
 from bertcli.stages import Stage
-from bertcli.stream import BATCH, dumps
+from bertcli.stream import BATCH, deep, dumps
 from bertcli.tasks.task import Example, Task
 
 BYTES = 4  # of text in a token, or fewer: batches of lines are no larger than a forward pass
@@ -43,7 +43,9 @@ def reading(task: Task, device: Device) -> Stage[tuple[Record, list[Example]], E
 
     def whole(kept: list[tuple[Record, list[Example]]]) -> Encoded:
         shortened, task.shortened = task.shortened, 0  # handed on: it is counted where all batches come together
-        return Encoded(len(kept), shortened, [example for _, own in kept for example in own], pickle.dumps(kept))
+        with deep():
+            sealed = pickle.dumps(kept)
+        return Encoded(len(kept), shortened, [example for _, own in kept for example in own], sealed)
 
     return Stage(Anything, each, whole, size=min(BATCH, BYTES * device.max_tokens))
 

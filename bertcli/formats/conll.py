@@ -21,6 +21,8 @@ BORDER = "-DOCSTART-"
 NOTHING = "-X-"  # what stands in the middle columns of a border
 MOST = 5  # columns
 GAP = re.compile("[ \t]+")
+COLUMN = re.compile("[^ \t]+")
+ROW = 256  # bytes that a row takes in memory beside its text
 UNFIT = re.compile("[ \t\n]|\r$")  # in a column
 
 Rows = list[list[str]]
@@ -36,7 +38,7 @@ def read(lines: Lines, *, documents: bool = False, scheme: str | None = None) ->
     labels anew. Raises `BadData` for a row that has other columns than the first; where bad lines are skipped, their
     whole sentences are.
     """
-    for index, (document, sentences) in enumerate(_blocks(_sentences(lines, scheme), documents)):
+    for index, (document, sentences) in enumerate(_blocks(_sentences(lines, scheme, documents), documents)):
         words, *columns = map(list, zip(*chain.from_iterable(sentences), strict=True))
         record: Record = {"id": str(index), "words": words}
         if columns:
@@ -66,10 +68,10 @@ def _blocks(sentences: Iterable[Rows | None], documents: bool) -> Iterator[tuple
             yield document, held
 
 
-def _sentences(lines: Lines, scheme: str | None) -> Iterator[Rows | None]:
+def _sentences(lines: Lines, scheme: str | None, documents: bool) -> Iterator[Rows | None]:
     """Yields the rows of each sentence, and None for each border."""
     rows: Rows = []
-    is_whole, width = True, 0
+    is_whole, width, size = True, 0, 0
     for line in lines:
         try:
             row = _row(lines.decode(line), width, scheme)
@@ -78,12 +80,13 @@ def _sentences(lines: Lines, scheme: str | None) -> Iterator[Rows | None]:
             is_whole = False
             continue
         if row and row[0] != BORDER:
-            width = len(row)
+            width, size = len(row), lines.grown(size, len(line) + ROW, f"a {'document' if documents else 'sentence'}")
             rows.append(row)
             continue
         if rows and is_whole:
             yield rows
         rows, is_whole = [], True
+        size = size if documents and not row else 0
         if row:
             yield None
     if rows and is_whole:
@@ -92,11 +95,11 @@ def _sentences(lines: Lines, scheme: str | None) -> Iterator[Rows | None]:
 
 def _row(line: str, width: int, scheme: str | None) -> list[str]:
     """Returns a line's columns, none where it is blank; a border may have any number of them."""
-    row = [column for column in GAP.split(line) if column]
+    row = [column for column in GAP.split(line.strip(" \t"), MOST) if column]
     if row and row[0] != BORDER:
         if len(row) > MOST or (width and len(row) != width):
             expected = f"{width} columns, as in the first row" if width else f"at most {MOST} columns"
-            raise BadData(found=len(row), expected=expected)
+            raise BadData(found=sum(1 for _ in COLUMN.finditer(line)), expected=expected)
         if scheme and len(row) > 1:
             check(row[-1])
     return row

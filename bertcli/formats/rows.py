@@ -12,6 +12,8 @@ from bertcli.errors import BadData
 from bertcli.lines import Lines, is_blank
 from bertcli.records import Record
 
+MOST = 1 << 14  # columns, as many as spreadsheets have: a line of nothing but tabs is not to fill the memory
+
 
 class Row(NamedTuple):
     """The cells of a row, the number of the first of its lines, and what is wrong with it."""
@@ -71,6 +73,8 @@ def records(lines: Lines, rows: Iterator[Row], layout_of: Callable[[list[str]], 
 def _cells(row: Row) -> list[str]:
     if row.fault:
         raise row.fault
+    if len(row.cells) > MOST:
+        raise BadData(f"a row of more than {MOST} columns")
     return row.cells
 
 
@@ -82,7 +86,7 @@ def tsv(lines: Lines) -> Iterator[Row]:
     for line in lines:
         if b"\t" in line or not is_blank(line):
             text, fault = _decoded(lines, line)
-            yield Row(lines.number, text.split("\t"), fault)
+            yield Row(lines.number, text.split("\t", MOST), fault)
 
 
 def csv(lines: Lines, delimiter: str = ",") -> Iterator[Row]:
@@ -92,7 +96,7 @@ def csv(lines: Lines, delimiter: str = ",") -> Iterator[Row]:
     """
     syntax = Quoting(delimiter)
     held: list[str] = []  # the lines of a row that has begun
-    first, fault = 0, None
+    first, size, fault = 0, 0, None
     for line in lines:
         text, wrong = _decoded(lines, line)
         if not held:
@@ -100,6 +104,7 @@ def csv(lines: Lines, delimiter: str = ",") -> Iterator[Row]:
                 continue
             first, fault = lines.number, None
         is_open = syntax.continues(text) if held else syntax.opens(text)
+        size = lines.grown(size if held else 0, 1 + len(line), "a row (is a quote not closed?)")
         held.append(text)
         fault = fault or wrong
         if not is_open:
@@ -137,10 +142,10 @@ class Quoting:
     def row(self, line: int, text: str, fault: BadData | None) -> Row:
         """Returns a whole row taken apart, with what is wrong with it."""
         if '"' not in text:
-            return Row(line, text.split(self.delimiter), fault)
+            return Row(line, text.split(self.delimiter, MOST), fault)
         cells: list[str] = []
         end = -1
-        while end < len(text):
+        while end < len(text) and len(cells) <= MOST:
             start = end + 1
             found = self._cell.match(text, start)
             end = found.end() if found else start

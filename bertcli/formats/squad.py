@@ -56,7 +56,10 @@ def _answer(context: str, answer: Node) -> dict[str, Any]:
     text, start = answer["text"].text, answer["answer_start"].number
     if start >= 0 and context.startswith(text, start):
         return {"text": text, "start": start}
-    places = context.rfind(text, 0, max(start, 0) + len(text)), context.find(text, max(start, 0))
+    # Not by rfind, which takes the product of both lengths where they repeat themselves.
+    before = context[: max(start, 0) + len(text)]
+    behind = before[::-1].find(text[::-1])
+    places = len(before) - len(text) - behind if behind >= 0 else -1, context.find(text, max(start, 0))
     nearest = min((place for place in places if place >= 0), key=lambda place: abs(place - start), default=start)
     return {"text": text, "start": nearest}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ class Columns:
         """Returns what a file's first row makes of these names; raises `BadData` for a column that is not there."""
         header = [str(n) for n, _ in enumerate(first, 1)] if self.headerless else first
         if len(set(header)) < len(header):
-            twice = next(name for name in header if header.count(name) > 1)
+            twice = Counter(header).most_common(1)[0][0]
             raise BadData("two columns have one name", found=twice, expected="each name once in the header")
         asked = {"text": self.text_column, "text_pair": self.pair_column, "id": self.id_column}
         asked[self.answer] = self.label_column

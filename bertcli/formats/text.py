@@ -15,7 +15,7 @@ def documents(
 
     `border` is what ends a document: `blank-line`, `file` or `line`. `split` makes sentences of a document's text,
     whose lines it gets joined by LF; without it the document stays a text. Raises `BadData` for a line that is not
-    UTF-8.
+    UTF-8, and for a document whose record would be too long a line to be read again.
     """
     for index, text in enumerate(_texts(lines, border)):
         yield {"id": str(index), **({"sentences": split(text)} if split else {"text": text})}
@@ -24,8 +24,10 @@ def documents(
 def _texts(lines: Lines, border: str) -> Iterator[str]:
     """Yields each document's lines, stripped and joined; blank ones stay inside a file."""
     held: list[str] = []
+    size = 0
     for line in lines.map(str.strip):
         if line or (border == "file" and held):
+            size = lines.grown(size if held else 0, 1 + len(line), "a document")
             held.append(line)
         if held and (border == "line" or (border == "blank-line" and not line)):
             yield "\n".join(held)

@@ -12,6 +12,7 @@ from bertcli.lines import Lines
 from bertcli.records import INTEGER, LIST, STRING, TYPES, FieldType
 from bertcli.stream import loads
 
+LONGEST = 1 << 30  # bytes of a document, which is held whole; SQuAD's have 40 MB, TriviaQA's several hundred
 OBJECT, BOOLEAN = TYPES[dict[str, Any]], TYPES[bool]
 
 
@@ -58,9 +59,18 @@ class Node:
         return self.value
 
 
+def _held(lines: Lines) -> Iterator[str]:
+    size = 0
+    for line in lines:
+        size += 1 + len(line)
+        if size > LONGEST:
+            raise BadData(f"the file is longer than {LONGEST} bytes", file=lines.name)
+        yield lines.decode(line)
+
+
 def document(lines: Lines) -> Node | None:
     """Returns the document that a file holds, None where it is blank; raises `BadData` with its line."""
-    content = "\n".join(map(lines.decode, lines))
+    content = "\n".join(_held(lines))
     if not content or content.isspace():
         return None
     try:

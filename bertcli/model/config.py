@@ -66,7 +66,8 @@ def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
 
 NAMED = ("BertForSequenceClassification", "BertForTokenClassification")  # transformers classes whose outputs have names
 
-LARGEST = 1 << 24
+LARGEST = 1 << 24  # of any size; weights of it are nobody's, and what the weights have is compared when they are opened
+MOST_UNNAMED = 1 << 16  # labels: their number alone is not to fill the memory
 # What a field of a type may hold in `config.json`.
 VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (lambda value: type(value) is int and 0 < value <= LARGEST, f"a whole number from 1 to {LARGEST}"),
@@ -111,8 +112,10 @@ def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
     names = values.get("id2label")
     if not names:  # transformers leaves the names out where they are the two that it gives by itself
         count = values.get("num_labels", 2)
-        if type(count) is not int or not 0 < count <= LARGEST:
-            raise BadData(file=file, field="num_labels", found=count, expected=VALUES["int"][1])
+        if type(count) is not int or not 0 < count <= MOST_UNNAMED:
+            raise BadData(
+                file=file, field="num_labels", found=count, expected=f"a whole number from 1 to {MOST_UNNAMED}"
+            )
         return tuple(f"LABEL_{number}" for number in range(count)) if architecture(values, file) in NAMED else ()
     try:
         by_id = {int(number): str(name) for number, name in names.items()}

@@ -105,7 +105,9 @@ class Tagging(Task):
     def close(self) -> None:
         """Make the labels seen so far, sorted, the labels; raises `BadData` where there is no choice between them."""
         self.labels = self._known.close()
-        if len(self.labels) < 2:
+        if not self.labels:
+            raise BadData("no word has a label: there is nothing to learn", field="labels")
+        if len(self.labels) == 1:
             raise BadData(f"every word has the label {self.labels[0]!r}: there is nothing to tell apart")
 
     def __str__(self) -> str:

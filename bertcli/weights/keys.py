@@ -33,7 +33,7 @@ TIED = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
     "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
-ENCODER_LAYER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
+ENCODER_LAYER = re.compile(r"bert\.encoder\.layer\.(\d{1,6})\.")
 
 
 def theirs(ours: str) -> tuple[str, ...]:

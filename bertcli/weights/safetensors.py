@@ -16,12 +16,13 @@ from torch import Tensor
 
 from bertcli import folder, publish, target
 from bertcli.errors import BadData, NoInput, UsageError
+from bertcli.headers import FILE, TensorHeader, tensor_headers
 from bertcli.model.config import Config, architecture, from_json, to_json
 from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
 from bertcli.weights.keys import ENCODER_LAYER, TIED, canonical, theirs
 
-FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+LARGER = 2  # times: a config asks for more numbers than there are where a few tensors are missing, which are then named
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def open_folder(path: Path) -> ModelFolder:
     if len(wordpiece.pieces) > config.vocab_size:
         problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
         raise BadData(problem, file=str(folder.vocabulary_file(path)))
+    check_sizes(config, tensor_headers(path), path / "config.json")
     longest = folder.read_max_length(path)
     max_length = min(longest or config.max_position_embeddings, config.max_position_embeddings)
     return ModelFolder(
@@ -127,32 +129,37 @@ def _check_ties(found: dict[str, tuple[Path, str]]) -> None:
 
 
 def _tensor(file: Path, name: str) -> Tensor:
-    with safe_open(file, framework="pt") as tensors:
+    with _opened(file) as tensors:
         tensor: Tensor = tensors.get_tensor(name)
     return tensor
 
 
 def _locations(path: Path) -> dict[str, tuple[Path, str]]:
     """Returns where each tensor is, by its canonical name: a file, and its name there."""
-    if (path / FILE).exists():
-        files = [path / FILE]
-    elif (path / INDEX).exists():
-        names = folder.read_json(path / INDEX).get("weight_map")
-        if not isinstance(names, dict) or any(Path(str(name)).name != name for name in names.values()):
-            raise BadData(file=str(path / INDEX), field="weight_map", found=names, expected="names of files beside it")
-        files = [path / name for name in sorted(set(names.values()))]
-    else:
-        raise NoInput(f"{path}: no {FILE}")
-    places = {}
-    for file in files:
-        try:
-            with safe_open(file, framework="pt") as tensors:
-                places.update({canonical(name): (file, name) for name in tensors.keys()})  # noqa: SIM118  # no mapping
-        except FileNotFoundError:
-            raise NoInput(f"{file}: No such file or directory") from None
-        except (SafetensorError, OSError) as error:
-            raise BadData(f"not a whole safetensors file ({error})", file=str(file)) from None
-    return places
+    return {canonical(name): (header.file, name) for name, header in tensor_headers(path).items()}
+
+
+def check_sizes(config: Config, headers: dict[str, TensorHeader], file: Path) -> None:
+    """Raise `BadData` where a config tells of a network far larger than the tensors: nobody is to make room for it.
+
+    That some are missing, or of another shape, is for `load` to find.
+    """
+    found = {layer[1] for name in headers if (layer := ENCODER_LAYER.match(canonical(name)))}
+    if config.num_hidden_layers > len(found):
+        expected = f"at most the {len(found)} layers that the weights have"
+        raise BadData(file=str(file), field="num_hidden_layers", found=config.num_hidden_layers, expected=expected)
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    layers = config.num_hidden_layers * (4 * config.hidden_size + 2 * config.intermediate_size)
+    wanted, there = config.hidden_size * (rows + layers), sum(header.size for header in headers.values())
+    if wanted > LARGER * there:
+        raise BadData(f"its sizes are those of {wanted} numbers, and the weights have {there}", file=str(file))
+
+
+def _opened(file: Path) -> Any:
+    try:
+        return safe_open(file, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise BadData(f"not a whole safetensors file ({error})", file=str(file)) from None
 
 
 def _read(
@@ -165,7 +172,8 @@ def _read(
         parts = []
         for name in names:
             file, spelled = found[name]
-            files.setdefault(file, safe_open(file, framework="pt"))
+            if file not in files:
+                files[file] = _opened(file)
             parts.append(files[file].get_tensor(spelled))
             rows, *others = shapes[ours]
             _check(parts[-1], name, [rows // len(names), *others], file)

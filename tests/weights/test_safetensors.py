@@ -16,10 +16,11 @@ from program import environment
 from safetensors.torch import load_file, save_file
 
 from bertcli.errors import BadData, BertcliError, NoInput, UsageError
+from bertcli.headers import FILE, INDEX
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
 from bertcli.tasks.task import Batch, build, scores
-from bertcli.weights.safetensors import FILE, INDEX, load, open_folder, save_folder
+from bertcli.weights.safetensors import load, open_folder, save_folder
 
 IDS, BORDERS = models.sequences([7, 20, 3, 64])
 
