@@ -74,7 +74,7 @@ class Device:
                 torch.compiler.reset()  # an earlier run's code would count as ours
             # Else it chooses between kernels by how long they take, which is never the same twice.
             torch._inductor.config.deterministic = self.is_deterministic
-            compile_parts(network, layers=not self.kernels)
+            compile_parts(network, embeddings=not self.is_deterministic, layers=not self.kernels)
         return network
 
     def fitted(self, network: Network, most: int) -> Device:
@@ -186,13 +186,15 @@ def _fix_order() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # a check: it takes time
 
 
-def compile_parts(network: Network, *, layers: bool) -> None:
-    """Let torch compile a network part by part, once for all sizes: embeddings, heads, and the layers if asked.
+def compile_parts(network: Network, *, embeddings: bool, layers: bool) -> None:
+    """Let torch compile a network part by part, once for all sizes: heads, and if asked embeddings and layers.
 
+    Compiled, the gradients of embeddings are added up as they come, or, where their order is to be fixed, one by one.
     One layer's code serves them all, so that compiling takes seconds; torch keeps it on disk for the next process.
     """
     as_it_is = torch.compiler.disable(Layer.attend)  # type: ignore[no-untyped-call]
-    for part in [network.bert.embeddings, *network.heads.values(), *(network.bert.layers if layers else ())]:
+    bert = network.bert
+    for part in [*network.heads.values(), *([bert.embeddings] * embeddings), *(bert.layers if layers else ())]:
         part.compile(dynamic=True)
         if isinstance(part, Layer):
             part.attend = as_it_is
