@@ -73,6 +73,14 @@ def _move_in(folder: Path) -> None:
     sync(folder)
 
 
+def seen(folder: Path) -> int:
+    """Returns what another number stands for as soon as other files were published; 0 where there is no model."""
+    try:
+        return (folder / MARK).stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
 def vanish(path: Path) -> None:
     """Remove a folder, if it is there, which is whole as long as it has its name. Raises `OSError`."""
     if path.exists():

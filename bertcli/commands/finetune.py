@@ -228,6 +228,6 @@ def new_network(streams: Streams, start: ModelFolder, task: Task, settings: Sett
     has_names = task.name in ("classification", "tagging")  # of the others' heads the outputs have none
     is_alike = sorted(old) == sorted(task.labels) if has_names else task.name != "regression" or len(old) == 1
     is_same = start.architecture == task.architecture and is_alike
-    training.start_from(streams, network, start.path, keep_head=is_same)
+    training.start_from(streams, network, start, keep_head=is_same)
     task.adapt(network, old if is_same else None)
     return network

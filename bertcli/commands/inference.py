@@ -70,10 +70,9 @@ def infer(streams: Streams, models: Sequence[ModelFolder], task: Task, device: D
 def network_of(model: ModelFolder, task: Task) -> Network:
     """Returns a folder's network, its outputs in the order of the task's labels."""
     from bertcli.tasks.task import headed
-    from bertcli.weights.safetensors import load
 
     network = headed(task, model.config)
-    load(model.path, network)
+    model.fill(network)
     if task.labels and model.config.labels != task.labels:
         task.adapt(network, model.config.labels)
     return network

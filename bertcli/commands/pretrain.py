@@ -168,5 +168,5 @@ def new_network(
     model.length(task.max_length)
     config = replace(model.config, labels=(), problem_type=None).with_dropout(settings.dropout)
     network = headed(task, config, settings.seed)
-    training.start_from(streams, network, start, keep_head=True)
+    training.start_from(streams, network, model, keep_head=True)
     return network

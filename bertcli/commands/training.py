@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from bertcli.model.heads import Network
     from bertcli.records import Record
     from bertcli.tasks.task import Example, Task
+    from bertcli.weights.safetensors import ModelFolder
 
 
 class Usual(NamedTuple):
@@ -250,13 +250,11 @@ def notes() -> dict[str, Any]:
     return {"command": readable(shlex.join(["bertcli", *sys.argv[1:]]))}
 
 
-def start_from(streams: Streams, network: Network, model: Path, *, keep_head: bool) -> None:
+def start_from(streams: Streams, network: Network, model: ModelFolder, *, keep_head: bool) -> None:
     """Fill a network from a model folder; stderr names what stays fresh."""
-    from bertcli.weights.safetensors import load
-
-    fresh = load(model, network, new_head=True, keep_head=keep_head)
+    fresh = model.fill(network, new_head=True, keep_head=keep_head)
     parts = sorted({name.rpartition(".")[0] for name in fresh})
-    streams.note(f"starting from {model}" + (f"; fresh: {', '.join(parts)}" if parts else ""))
+    streams.note(f"starting from {model.path}" + (f"; fresh: {', '.join(parts)}" if parts else ""))
 
 
 def read_dev(

@@ -36,6 +36,7 @@ class ModelFolder:
     casing_from: str
     max_length: int  # tokens a sequence, specials included
     notes: dict[str, Any]  # bertcli.json
+    seen: int  # by which it is known whether another model has come into the folder since
 
     def length(self, max_length: int | None, usual: int | None = None) -> int:
         """Returns the tokens of a sequence: those asked for, else the usual ones, else the folder's.
@@ -47,11 +48,19 @@ class ModelFolder:
             raise UsageError(f"--max-length {max_length}: {self.path} has {positions} positions")
         return max_length or min(usual or self.max_length, self.config.max_position_embeddings)
 
+    def fill(self, network: Network, *, new_head: bool = False, keep_head: bool = True) -> list[str]:
+        """Fill a network as `load` does. Raises `NoInput` where the folder has not the model any more that it had."""
+        fresh = load(self.path, network, new_head=new_head, keep_head=keep_head)
+        if publish.seen(self.path) != self.seen:
+            raise NoInput(f"{self.path}: another model has come there while this one was read")
+        return fresh
+
 
 def open_folder(path: Path) -> ModelFolder:
     """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
     if told := target.lacking(path):
         raise NoInput(told)
+    seen = publish.seen(path)
     values = folder.read_json(path / "config.json")
     config = from_json(values, str(path / "config.json"))
     wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path))
@@ -69,6 +78,7 @@ def open_folder(path: Path) -> ModelFolder:
         casing_from,
         max_length,
         folder.read_notes(path),
+        seen,
     )
 
 

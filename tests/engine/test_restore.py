@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bertcli.engine import checkpoint
 from bertcli.engine.checkpoint import OPTIMIZER, RANDOM, STATE, WEIGHTS
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.restore import restored
+from bertcli.engine.settings import Input
 from bertcli.errors import BadData
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import build
@@ -87,7 +89,7 @@ FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
     },
     f"{STATE} of another step": (STATE, changed(lambda values: values.update(step=99))),
     f"{STATE} with a list": (STATE, lambda path: path.write_text("[]")),
-    f"{STATE} with another input": (STATE, changed(lambda values: values["input"].pop("digest"))),
+    f"{STATE} with another input": (STATE, changed(lambda values: values["input"].pop("begun"))),
 }
 
 
@@ -115,7 +117,7 @@ def saved(path: Path) -> None:
     for parameter in network.parameters():
         parameter.grad = torch.randn_like(parameter)
     optimizer.step(1)
-    state = {"step": 1, "settings": {}, "input": {"digest": "", "begun": 0}, "best": None}
+    state = {"step": 1, "settings": {}, "input": asdict(Input()), "best": None}
     tensors = network.state_dict(), checkpoint.moments(network, optimizer)
     checkpoint.write(path, state, *tensors, [checkpoint.random_states(network)])
 
