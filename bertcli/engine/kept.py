@@ -121,8 +121,10 @@ class Kept(Spool):
         """Remove it; who has it open still reads what is there."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def release(self) -> None:
-        """Let another run have it."""
+    def release(self, *, is_wanted: bool = True) -> None:
+        """Let another run have it, or remove it."""
+        if not is_wanted:
+            self.discard()
         self._index.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -52,8 +52,7 @@ class Run:
         warn: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Take what there is to do; `notes` go into `bertcli.json` too, as the command line."""
-        self.task, self.settings, self.output, self.device = task, settings, output, device
-        self.ranks = device.ranks
+        self.task, self.settings, self.output, self.device, self.ranks = task, settings, output, device, device.ranks
         self.notes, self.say, self.warn = notes, say, warn
         self.dev: list[tuple[Record, list[Example]]] = []
         self.dev_scores: dict[str, Any] = {}  # the last ones
@@ -104,18 +103,21 @@ class Run:
     def train(self, network: Network) -> Iterator[Record]:
         """Train to the end, or to `stop_at`, and write the model folder; yields the rows of the log.
 
-        The dev set is scored where `output` says, and at the end. The spool goes with the process, and with the last
-        step the checkpoints; a run stopped before it keeps one, from which `resume` goes on. A signal ends the step at
-        hand, saves and stops: raises `KeyboardInterrupt` or `Stopped`. Raises `BadData` where there is nothing to train
-        on, `UsageError` where ranks would go apart, `Diverged` where a loss or a gradient is no finite number: where
-        there are checkpoints, the last step before is one then.
+        The dev set is scored where `output` says, and at the end. Spool and checkpoints go with the last step; a run
+        that ends before it keeps both, and `resume` goes on from there. A signal, or a fault of the input, ends it
+        behind a step: saves, and raises `KeyboardInterrupt`, `Stopped` or the fault. Raises `BadData` where there is
+        nothing to train on, `UsageError` where ranks would go apart, `Diverged` where a loss or a gradient is no finite
+        number: where there are checkpoints, the last step before is one then.
         """
-        try:
+        with self.ranks.leaving(), self._leaving():
             yield from self._train(network)
-        finally:
-            if not (self.done or checkpoint.complete(self.output.path)):  # what fails before it begins leaves nothing
-                self._spool.discard()
-            self._spool.release()
+
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        try:
+            yield
+        finally:  # what fails before it begins leaves nothing
+            self._spool.release(is_wanted=bool(self.done or checkpoint.complete(self.output.path)))
 
     def _train(self, network: Network) -> Iterator[Record]:
         self.device = self.device.fitted(network, self.settings.batch_size * self.task.max_length // self.ranks.size)
@@ -135,7 +137,7 @@ class Run:
         log = Log(home and home / self.output.log, self.done)
         self._scores = Rows(home and home / "scores.jsonl", self.done)
         saver = Saver(self.output.path, network, optimizer, self.done)
-        with self.ranks.leaving(), closing(log), closing(self._scores), Signals() as signals, saver as self._saver:
+        with closing(log), closing(self._scores), Signals() as signals, saver as self._saver:
             try:
                 with self.ranks.as_one():
                     for row in self._steps(trainer, log, signals):

@@ -129,8 +129,8 @@ class Spool:
     def discard(self) -> None:
         """Remove what would outlive the process: nothing."""
 
-    def release(self) -> None:
-        """Let go of what another run may want: nothing."""
+    def release(self, *, is_wanted: bool = True) -> None:
+        """Let go of what another run may have, or else remove it: nothing."""
 
     def __len__(self) -> int:
         """Returns the number of examples."""

@@ -4,7 +4,8 @@ python tests/bench/feed.py VOCAB PAIRS [PAIRS...] [--workers 1,2,6] [--batch-siz
 
 For each file and number of workers it prints tokens a second and the processor time of a million tokens: of all
 processes, and of the one that trains, in the first epoch (from the stream) and in the second (from the spool). The
-others share theirs among the cores that there are; the training process's own is what training has to wait for.
+others share theirs among the cores that there are; the training process's own is what training has to wait for. Last
+come the seconds that it takes to read the file at all, and those in which a resumed run passes over what it has read.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pathlib import Path
 
 from bertcli.commands.streams import Streams
 from bertcli.engine.feed import Feed
-from bertcli.engine.intake import Reading
+from bertcli.engine.intake import Intake, Read, Reading
+from bertcli.engine.kept import Kept
 from bertcli.engine.packing import Step, prepared
+from bertcli.engine.settings import Input
 from bertcli.engine.spool import Learning, Spool
 from bertcli.parallel import Pool
 from bertcli.tasks.pretraining import Pretraining
@@ -30,13 +33,35 @@ from bertcli.text.wordpiece import WordPiece
 Steps = Iterator[tuple[Reading, Step]]
 
 
+def reading(task: Pretraining, file: str, pool: Pool) -> Read:
+    """Returns what reads a file."""
+    return Streams((file,), plain=True, quiet=True, on_error="stop", text=False).marked(Learning(task), pool)
+
+
 def feed(vocab: Path, file: str, workers: int, batch_size: int, max_tokens: int, folder: Path) -> Steps:
     """Returns the steps of a file."""
-    task = Pretraining(WordPiece.open(vocab)[0], 512)
-    streams = Streams((file,), plain=True, quiet=True, on_error="stop", text=False)
-    read = streams.marked(Learning(task), pool := Pool(workers))
+    task, pool = Pretraining(WordPiece.open(vocab)[0], 512), Pool(workers)
     make = partial(prepared, task, max_tokens=max_tokens)
-    return Feed(read, Spool(folder), 0, pool).steps(make, batch_size)
+    return Feed(reading(task, file, pool), Spool(folder), 0, pool).steps(make, batch_size)
+
+
+def measure_again(vocab: Path, file: str, workers: int, folder: Path) -> None:
+    """Print the seconds of reading a file, and of passing over what was read of it."""
+    task, known, seconds = Pretraining(WordPiece.open(vocab)[0], 512), Input(), []
+    for is_resumed in (False, True):
+        begun = time.perf_counter()
+        with Pool(workers) as pool:
+            spool = Kept(folder / "spool", {}, resume=is_resumed)
+            intake = Intake(reading(task, file, pool), spool)
+            intake.begin(known, int(is_resumed))
+            for _ in intake.arrivals():
+                pass
+            spool.flush()
+        spool.release()
+        known, told = intake.reading
+        seconds.append(time.perf_counter() - begun)
+    assert told.startswith("the same")
+    print(f"  read in {seconds[0]:.1f} s, passed over in {seconds[1]:.1f} s, {spool.ends[-1] / 1e6:.0f} MB of spool")
 
 
 def busy() -> tuple[float, float]:
@@ -87,6 +112,7 @@ def main() -> None:
                 for title in ("first epoch", "second epoch"):
                     measure(title, steps, count, given.batch_size)
                 del steps
+                measure_again(given.vocab, file, workers, Path(folder))
 
 
 if __name__ == "__main__":

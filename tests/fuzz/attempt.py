@@ -99,13 +99,13 @@ def _memory(name: str) -> int:
 
 def learn(name: str, vocabulary: str, file: str) -> None:
     """Make examples of all records of a file, as `pretrain` and `finetune` do before they train."""
-    from bertcli.engine.spool import learning
+    from bertcli.engine.spool import Learning
     from bertcli.tasks import new
     from bertcli.tasks.pretraining import Pretraining
 
     wordpiece, _ = WordPiece.open(Path(vocabulary))
     task: Any = Pretraining(wordpiece, LENGTH) if name == "pretraining" else new(name, wordpiece, LENGTH)
-    stage = learning(task)
+    stage = Learning(task)
     with open(file, "rb", buffering=0) as opened:
         for batch in Reader([Source(opened, file)], Anything).batches(stage.size):
             made = stage(batch) if batch else None
