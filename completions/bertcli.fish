@@ -121,7 +121,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l resume -d 'Go o
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l save-every -d 'Steps between checkpoints; 0: none' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l keep -d 'The newest checkpoints that stay, until the run is finished' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l save-at -d 'Steps after which to keep a whole model in steps/N, as in 1000,5000' -r
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l spool -d 'Where ids are kept while training' -r
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l spool -d 'Where ids are kept until the run is complete' -r
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l lr -d 'The highest learning rate' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'
@@ -162,7 +162,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l resume -d 'Go o
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l save-every -d 'Steps between checkpoints; 0: none' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l keep -d 'The newest checkpoints that stay, until the run is finished' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l save-at -d 'Steps after which to keep a whole model in steps/N, as in 1000,5000' -r
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l spool -d 'Where ids are kept while training' -r
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l spool -d 'Where ids are kept until the run is complete' -r
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l lr -d 'The highest learning rate' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l warmup -d 'Steps to reach it: below 1 a share, from 1 on a count' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l schedule -d 'How the rate falls: from its peak to 0; from the first step on, as in Google'\''s code; not at all' -x -a 'linear google constant'

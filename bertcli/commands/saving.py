@@ -55,7 +55,7 @@ def options(save_every: int) -> Callable[[F], F]:
             callback=parse_steps,
             help="Steps after which to keep a whole model in steps/N, as in 1000,5000.",
         ),
-        click.option("--spool", type=path, help="Where ids are kept while training.  [default: under -o]"),
+        click.option("--spool", type=path, help="Where ids are kept until the run is complete.  [default: under -o]"),
     )
 
 
