@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -136,6 +137,13 @@ class Streams:
 
         batches = self._batches(stage, pool)
         return lambda known, cuts: self._opened(pool.paced(stage, marked(batches, known, cuts)))
+
+    def stamps(self) -> list[tuple[int, int]]:
+        """Returns the size and the time of last change of each input file; none where one is a pipe."""
+        found = [os.stat(name) for name in self.files if name != "-"]
+        if len(found) < len(self.files) or not all(stat.S_ISREG(each.st_mode) for each in found):
+            return []
+        return [(each.st_size, each.st_mtime_ns) for each in found]
 
     def _batches(self, stage: Stage[T, R], pool: Pool, *, text: bool = False) -> Iterator[Batch | None]:
         # A pipe is empty for an instant again and again: were that a pause, workers would wait for each other.

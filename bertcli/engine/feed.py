@@ -28,7 +28,7 @@ import torch
 from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.intake import Intake, Read, Reading
 from bertcli.engine.packing import Step, dealt
-from bertcli.engine.settings import Input
+from bertcli.engine.settings import Input, Stamp
 from bertcli.engine.spool import Dtypes, Spool
 from bertcli.errors import BertcliError
 from bertcli.parallel import Coming, Pool, ahead_of_all
@@ -62,13 +62,14 @@ class Feed:
         pool: Pool | None = None,
         told: list[Any] | None = None,
         ranks: Ranks = ALONE,
+        files: Sequence[Stamp] = (),
     ) -> None:
         """Take what reads the stream; nothing is read yet.
 
         With more than one worker in the pool, which may be the one that makes the stream, or with several ranks, all is
         done elsewhere; what that adds to the list `told` comes here.
         """
-        self._intake, self._spool, self._seed = Intake(read, spool), spool, seed
+        self._intake, self._spool, self._seed = Intake(read, spool, files), spool, seed
         self._pool, self._told, self._ranks = pool or Pool(), [] if told is None else told, ranks
 
     # -- order

@@ -1,7 +1,8 @@
 """An input on its way to the spool; one that is given again is known by its marks.
 
 What is on the spool already is passed over, not made again. Whoever has gone some way through the input then knows
-whether it is the same, and how it differs where it is not.
+whether it is the same, and how it differs where it is not. Files that were read to their end are not even opened, where
+their sizes and times are as they were.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from bertcli.engine.settings import Input
+from bertcli.engine.settings import Input, Stamp
 from bertcli.engine.spool import Chunk, Spool
 from bertcli.lines import Mark
 
@@ -30,9 +31,9 @@ class Reading(NamedTuple):
 class Intake:
     """The examples of an input, which it puts on a spool as they come."""
 
-    def __init__(self, read: Read, spool: Spool) -> None:
-        """Read nothing yet."""
-        self._read, self._spool = read, spool
+    def __init__(self, read: Read, spool: Spool, files: Sequence[Stamp] = ()) -> None:
+        """Read nothing yet; `files` are those that will be read, if nothing else is."""
+        self._read, self._spool, self._files = read, spool, tuple(files)
         self._chunks: Iterator[Chunk | None] = iter(())
         self._input, self._told = Input(), ""
         self._has_ended = False
@@ -43,9 +44,11 @@ class Intake:
         Returns how many steps of it were taken. An input without marks is taken for the old one.
         """
         known = tuple(self._spool.marks)
+        if known and old.has_ended and old.last == known[-1] and old.files == self._files != ():
+            self._read = whole
         chunks = self._read(known, {mark.records for mark in (old.first, old.last) if mark})
         first = next(filter(None, chunks), None) if known else None  # says up to which mark all is as it was
-        self._spool.cut(first.mark if first else None)
+        self._spool.cut(first.mark if first else old.last)
         self._chunks = self._arriving(chunks)
         if first and first.mark != known[-1] and old.last in known:
             following = known[len(self._spool.marks)]
@@ -99,7 +102,8 @@ class Intake:
         """Returns how far the input was read."""
         if not (marks := self._spool.marks):
             return Reading(self._input, self._told)
-        return Reading(replace(self._input, first=marks[0], last=marks[-1], has_ended=self._has_ended), self._told)
+        far = {"first": marks[0], "last": marks[-1], "has_ended": self._has_ended, "files": self._files}
+        return Reading(replace(self._input, **far), self._told)  # type: ignore[arg-type]  # each of its own type
 
 
 def whole(known: Sequence[Mark], cuts: Collection[int]) -> Iterator[Chunk | None]:

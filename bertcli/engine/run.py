@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
@@ -26,7 +26,7 @@ from bertcli.engine.packing import Step
 from bertcli.engine.restore import restored
 from bertcli.engine.saver import Saver
 from bertcli.engine.scores import Scored, evaluated
-from bertcli.engine.settings import Input, Output, Settings, fingerprint, making
+from bertcli.engine.settings import Input, Output, Settings, Stamp, fingerprint, making
 from bertcli.engine.signals import Signals
 from bertcli.engine.spool import Spool
 from bertcli.engine.train import Trainer
@@ -66,16 +66,15 @@ class Run:
         self._epoch_ends: list[int] = []
         self._randoms = checkpoint.Randoms()
 
-    def stream(self, read: Read, pool: Pool | None = None, told: list[Any] | None = None) -> None:
-        """Take what reads a stream, by a pool, while the first epoch trains. Raises `CannotCreate`.
-
-        What it adds to the list `told` in another process comes here too.
-        """
+    def stream(
+        self, read: Read, pool: Pool | None = None, told: list[Any] | None = None, files: Sequence[Stamp] = ()
+    ) -> None:
+        """Take what reads, while the first epoch trains, a stream, and adds to the list `told`. Raises `CannotCreate`."""
         self._spool: Spool = Spool(self.output.room)
         if self.ranks.is_reader:
             place, is_resumed = self.output.kept_spool(self.ranks.rank), self.output.resume
             self._spool = Kept(place, making(self.task, self.notes), resume=is_resumed)
-        self._feed = Feed(read, self._spool, self.settings.seed, pool, told, self.ranks)
+        self._feed = Feed(read, self._spool, self.settings.seed, pool, told, self.ranks, files)
 
     def take(self, spool: Spool) -> None:
         """Take examples that were read to their end, by which the number of steps is known."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import fcntl
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -175,6 +176,24 @@ def test_runs_share_a_disk_for_their_spools(bertcli: Callable[..., Result], tmp_
         assert SAME in bertcli(*line, "-o", out, "--resume").err
     assert [*(tmp_path / "fast").iterdir()] == []
     assert same(tmp_path / "one", tmp_path / "two")
+
+
+def test_unchanged_files_that_were_read_are_not_read_again(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    """That is believed of a file by its size and time; what has another time is compared."""
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in models.PIECES))
+    file, data = tmp_path / "pairs.jsonl", models.lines(MANY)
+    file.write_bytes(data)
+    line, stamp = [*LINE, file.name, "-o", "model"], file.stat()
+    assert bertcli(*line, "--stop-at", 20).status == 0  # in the second epoch
+    file.write_bytes(data[::-1])
+    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert SAME in bertcli(*line, "--resume", "--stop-at", 22).err
+    os.utime(file)
+    assert "not a JSON record" in bertcli(*line, "--resume", "--stop-at", 24).err
+    file.write_bytes(data)
+    assert SAME in bertcli(*line, "--resume").err
+    assert bertcli(*LINE, file.name, "-o", "whole").status == 0
+    assert same(tmp_path / "model", tmp_path / "whole")
 
 
 # -- the spool ------------------------------------------------------------------------------------------------------
