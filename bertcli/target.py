@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,7 +29,7 @@ def taken(folder: Path, *, force: bool, resume: bool, warn: Callable[[str], None
             folder.mkdir(parents=True, exist_ok=True)
         with lock.held(folder, warn):
             with _making(folder):
-                for place in (folder, folder / "steps", folder / "checkpoint"):
+                for place in (folder, folder / "steps", *steps(folder), folder / "checkpoint"):
                     publish.settle(place)
             _check(folder, force=force, resume=resume)
             yield
@@ -88,7 +87,8 @@ def clear(folder: Path) -> None:
     """Take an old model, its log and its checkpoints out of a folder. Raises `CannotCreate`."""
     with _making(folder):
         for path in [folder / name for name in MADE_BY_TRAINING]:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+            is_folder = path.is_dir() and not path.is_symlink()
+            publish.vanish(path) if is_folder else path.unlink(missing_ok=True)  # half a checkpoint would be damaged
 
 
 def is_finished(folder: Path) -> bool:
