@@ -42,14 +42,15 @@ class Intake:
 
         Returns how many steps of it were taken. An input without marks is taken for the old one.
         """
-        known = tuple(self._spool.marks)
-        chunks = self._read(known, {mark.records for mark in (old.first, old.last) if mark})
+        cuts = {mark.records for mark in (old.first, old.last) if mark}
+        known = self._spool.marks[: self._of_use(cuts)]
+        chunks = self._read(known, cuts)
         first = next(filter(None, chunks), None) if known else None  # says up to which mark all is as it was
         self._spool.cut(first.mark if first else None)
         self._chunks = self._arriving(chunks)
-        if first and first.mark != known[-1] and old.last in known:
-            following = known[len(self._spool.marks)]
-            difference: str | None = _between(first.mark, following, first.place)
+        lost = known[len(self._spool.marks) :]
+        if first and old.last in lost:
+            difference: str | None = _between(first.mark, lost[0], first.place)
         else:
             while (difference := self._difference(old)) is None:
                 next(self._chunks, None)
@@ -59,6 +60,17 @@ class Intake:
             "the same: it goes on at its place" if is_same else f"another{difference}: it begins at its first record"
         )
         return done - self._input.begun
+
+    def _of_use(self, cuts: Collection[int]) -> int:
+        """Returns how many of the spool's marks are of use: those before a place that has to have one, and has none.
+
+        It was left by another machine's run, or is of another reading of the input than the checkpoint.
+        """
+        places = [mark.records for mark in self._spool.marks]
+        return min(
+            (count for cut in cuts if (count := bisect_left(places, cut)) < len(places) and places[count] != cut),
+            default=len(places),
+        )
 
     def _difference(self, old: Input) -> str | None:
         """Returns in words how the input differs, "" where it does not, None as long as that is not known."""

@@ -7,6 +7,7 @@ import fcntl
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,44 @@ def test_an_input_that_only_began_may_go_on(tmp_path: Path, whole: Path) -> None
     run(path, records=MANY, resume=True, said=said)
     assert SAME in said
     assert same(path, whole)
+
+
+def test_what_no_step_knows_of_may_be_another(tmp_path: Path, whole: Path) -> None:
+    """As where the run was killed after it had read on: with its spool, and without it."""
+    path, said = tmp_path / "model", []
+    run(path, records=MANY, stop_at=3)
+    shutil.copytree(path / "checkpoint", tmp_path / "checkpoint")
+    run(path, records=MANY, resume=True, stop_at=6)
+    shutil.rmtree(path / "checkpoint")
+    shutil.copytree(tmp_path / "checkpoint", path / "checkpoint")
+    pairs = copy.deepcopy(MANY)
+    pairs[50].update(id="other")
+    shutil.copytree(path, tmp_path / "without")
+    shutil.rmtree(tmp_path / "without" / "spool")
+    for home in (path, tmp_path / "without"):
+        run(home, records=pairs, resume=True, said=said)
+    assert said.count(SAME) == 2
+    assert same(path, tmp_path / "without")
+    assert not same(path, whole)
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_a_spool_may_have_its_marks_elsewhere(
+    tmp_path: Path, whole: Path, encoded: list[Any], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """As that of another machine, to which the same came by a pipe of its own."""
+    path, said = tmp_path / "model", []
+    run(path, records=MANY, stop_at=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(models, "stream", partial(models.stream, size=size))
+        run(tmp_path / "other", records=MANY, stop_at=5)
+    shutil.rmtree(path / "spool")
+    shutil.copytree(tmp_path / "other" / "spool", path / "spool")
+    encoded.clear()
+    run(path, records=MANY, resume=True, said=said)
+    assert SAME in said
+    assert same(path, whole)
+    assert 0 < len(encoded) < len(MANY)  # up to a mark before the missing one it was of use
 
 
 # -- whole commands -------------------------------------------------------------------------------------------------
