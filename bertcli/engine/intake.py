@@ -78,7 +78,9 @@ class Intake:
         same: Mark | None = None
         for mark in filter(None, (old.first, old.last)):
             if not self._has_come_by(mark):
-                return _between(same, mark) if read >= mark.records or self._has_ended else None
+                if read >= mark.records:
+                    return _between(same, mark)
+                return f"{_between(same, mark)}, and ends after record {read:,}" if self._has_ended else None
             same = mark
         if not old.has_ended or not same:
             return ""

@@ -128,6 +128,15 @@ def test_what_comes_after_the_end_is_another_input(tmp_path: Path) -> None:
     assert SAME in said
 
 
+def test_an_end_that_comes_too_soon_is_named(tmp_path: Path) -> None:
+    path, said = tmp_path / "model", []
+    run(path, records=MANY, stop_at=3)
+    shutil.rmtree(path / "spool")  # by which it would be known where the difference begins
+    run(path, records=MANY[:36], resume=True, stop_at=4, said=said)
+    told = "the input is another, which differs in records 2 to 40, and ends after record 36: it begins at its first record"
+    assert told in said
+
+
 def test_an_input_that_only_began_may_go_on(tmp_path: Path, whole: Path) -> None:
     """What has not been read yet may be anything."""
     path, said = tmp_path / "model", []
