@@ -155,8 +155,8 @@ class Run:
             if not self.is_complete and (is_whole or ((signals.caught or self._fault) and self.done)):
                 self._checkpoint(network)
             self._saver.wait()
-        except IOFailed as error:  # of a full disk, of which the fault may tell already
-            raise self._fault or error from None
+        except IOFailed as error:  # costs steps, and a fault of the input comes again; but both may be one disk's
+            raise (self._fault if isinstance(self._fault, IOFailed) else error) from None
         if self._fault:
             if self.done:
                 self.say(f"step {self.done} is saved; --resume goes on from there")

@@ -20,7 +20,7 @@ from running import PAIRS, figures, logged, run
 from bertcli.engine import checkpoint, feed, kept
 from bertcli.engine.kept import Kept
 from bertcli.engine.spool import Chunk, chunk
-from bertcli.errors import BadData, CannotCreate
+from bertcli.errors import BadData, CannotCreate, IOFailed
 from bertcli.lines import Mark
 from bertcli.records import Record
 from bertcli.tasks.pretraining import Pretraining
@@ -126,6 +126,30 @@ def test_what_comes_after_the_end_is_another_input(tmp_path: Path) -> None:
     assert told in said
     run(path, records=more, resume=True, said=said)
     assert SAME in said
+
+
+@pytest.mark.parametrize("kind", [BadData, IOFailed])
+def test_what_cannot_be_saved_is_told_before_a_fault_of_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    """For nobody would expect it; where both are the disk's, one is told."""
+
+    def full(*_: Any) -> None:
+        raise IOFailed("saving: full")
+
+    def failing(task: Any, records: Any) -> Any:
+        def read(*known: Any) -> Iterator[Chunk | None]:
+            yield from read_well(*known)
+            raise kind("reading: full")
+
+        read_well = stream(task, records)
+        return read
+
+    stream = models.stream
+    monkeypatch.setattr(models, "stream", failing)
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(IOFailed, match="saving" if kind is BadData else "reading"):
+        run(tmp_path / "model", records=MANY)
 
 
 def test_an_end_that_comes_too_soon_is_named(tmp_path: Path) -> None:
