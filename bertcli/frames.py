@@ -105,7 +105,10 @@ def decompressed(file: BinaryIO) -> Iterator[bytes]:
             data = data or _read(file)
             if not data:
                 raise BadData("the compressed stream ends in the middle of a frame (truncated)")
-            whole = _decompressed(decoder, data[:SLICE])
-            for start in range(0, max(1, len(whole)), PIECE):
-                yield whole[start : start + PIECE]
-            data = (decoder.unused_data if decoder.eof else b"") + data[SLICE:]
+            done = 0
+            while done < len(data) and not decoder.eof:
+                whole = _decompressed(decoder, data[done : done + SLICE])
+                done += SLICE
+                for start in range(0, max(1, len(whole)), PIECE):
+                    yield whole[start : start + PIECE]
+            data = (decoder.unused_data if decoder.eof else b"") + data[done:]

@@ -112,7 +112,11 @@ def _hidden(path: Path, end: str) -> Path:
 
 
 def _settle_rights(file: Path) -> None:
-    """Give a file the rights that the user gives: some libraries make files that nobody else can read."""
-    mask = os.umask(0)
-    os.umask(mask)
-    file.chmod(0o666 & ~mask)
+    """Give a file the rights that the user gives: some libraries make files that nobody else can read.
+
+    They are those of a file that is made beside it; to ask for the mask would be to change it, also for other threads.
+    """
+    sample = file.with_name(f".{file.name}.{os.getpid()}.new")
+    sample.touch()
+    file.chmod(sample.stat().st_mode & 0o777)
+    sample.unlink()

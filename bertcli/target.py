@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,8 +29,10 @@ def taken(folder: Path, *, force: bool, resume: bool, warn: Callable[[str], None
             folder.mkdir(parents=True, exist_ok=True)
         with lock.held(folder, warn):
             with _making(folder):
-                for place in (folder, folder / "steps", folder / "checkpoint"):
+                for place in (folder, folder / "steps", *steps(folder), folder / "checkpoint"):
                     publish.settle(place)
+                if is_finished(folder):
+                    remove_spools(folder)
             _check(folder, force=force, resume=resume)
             yield
     finally:
@@ -72,7 +73,7 @@ def steps(folder: Path) -> list[Path]:
 
 
 def _numbered(place: Path) -> list[Path]:
-    homes = (home for home in place.glob("[0-9]*") if home.name.isdecimal())
+    homes = (home for home in place.glob("[0-9]*") if home.name.isdecimal() and home.is_dir())
     return sorted(homes, key=lambda home: int(home.name))
 
 
@@ -88,13 +89,21 @@ def clear(folder: Path) -> None:
     """Take an old model, its log and its checkpoints out of a folder. Raises `CannotCreate`."""
     with _making(folder):
         for path in [folder / name for name in MADE_BY_TRAINING]:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+            is_folder = path.is_dir() and not path.is_symlink()
+            publish.vanish(path) if is_folder else path.unlink(missing_ok=True)  # half a checkpoint would be damaged
 
 
 def is_finished(folder: Path) -> bool:
     """Returns whether training ran to its last step there: a model of ours stands, and no checkpoint waits."""
     is_ours = (folder / "config.json").exists() and (folder / "bertcli.json").exists()
     return is_ours and not (folder / "checkpoint").exists()
+
+
+def remove_spools(folder: Path) -> None:
+    """Remove what is left of a finished run's input, as by a machine that was not there then. Raises `OSError`."""
+    for path in [folder / "spool", *folder.glob("spool-[0-9]*")]:
+        if (path / "index.jsonl").exists() and not path.is_symlink():
+            publish.vanish(path)
 
 
 # -- what is not finished -------------------------------------------------------------------------------------------

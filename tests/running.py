@@ -37,7 +37,7 @@ def run(
     task = Pretraining(WORDPIECE, 64, seed=settings.seed)
     network = build(task, (config or models.config()).with_dropout(settings.dropout), settings.seed)
     one = Run(task, settings, Output(path, **output), choose("cpu"), {"objective": "mlm+nsp", "command": str(output)})
-    one.say = [].append if said is None else said.append
+    one.say = one.warn = [].append if said is None else said.append
     one.stream(models.stream(task, records))
     return list(one.train(network))
 

@@ -34,8 +34,11 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.json"]
 
 
-def test_files_have_the_rights_that_the_user_gives(tmp_path: Path) -> None:
-    old = os.umask(0o027)
+def test_files_have_the_rights_that_the_user_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a moment at which another thread's, as those of a checkpoint under way, would be anybody's."""
+    change = os.umask
+    old = change(0o027)
+    monkeypatch.setattr(os, "umask", pytest.fail)
     try:
         with replacing(tmp_path / "a") as temporary:
             temporary.touch(0o600)
@@ -43,7 +46,7 @@ def test_files_have_the_rights_that_the_user_gives(tmp_path: Path) -> None:
         written(tmp_path / "model", 1)
         assert {path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {0o640}
     finally:
-        os.umask(old)
+        change(old)
 
 
 def test_a_folder_vanishes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from program import Result
 
+from bertcli import publish
 from bertcli.errors import CannotCreate
-from bertcli.target import clear, is_finished, taken
+from bertcli.publish import publishing
+from bertcli.target import clear, is_finished, is_worth_keeping, taken
 
 
 def take(folder: Path, *, force: bool = False, resume: bool = False) -> None:
@@ -42,6 +45,36 @@ def test_a_folder_that_holds_a_model_is_not_overwritten_by_chance(tmp_path: Path
     assert os.listdir(home) == ["own.txt"]
     with pytest.raises(CannotCreate, match=r"own.txt: "):
         take(home / "own.txt")
+
+
+@pytest.mark.parametrize("place", ["", "steps/5"])
+def test_models_that_were_on_their_way_are_put_in_order(tmp_path: Path, place: str) -> None:
+    """Also one that was kept on the way: that of its step comes again, and finds no other's files in its way."""
+    path = tmp_path / place
+    for value in ("old", "new"):
+        with pytest.MonkeyPatch.context() as killed, suppress(ZeroDivisionError), publishing(path) as draft:
+            (draft / "config.json").write_text(value)
+            if value == "new":
+                killed.setattr(publish, "_move_in", lambda folder: 1 / 0)
+    assert (path / "config.json").read_text() == "old"
+    take(tmp_path, resume=True, force=True)
+    assert (path / "config.json").read_text() == "new"
+    assert os.listdir(path) == ["config.json"]
+    with publishing(path) as draft:
+        (draft / "config.json").write_text("newest")
+    assert (path / "config.json").read_text() == "newest"
+
+
+def test_an_old_run_s_checkpoint_goes_at_once(tmp_path: Path) -> None:
+    """One of which half is gone would be taken for damaged by the run that resumes."""
+    for name in "ab":
+        (tmp_path / "checkpoint" / "7" / name).mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as killed:
+        killed.setattr(publish.shutil, "rmtree", lambda path, **_: next(path.rglob("a")).rmdir())
+        clear(tmp_path)
+    assert not is_worth_keeping(tmp_path)
+    take(tmp_path)
+    assert os.listdir(tmp_path) == []
 
 
 WORTH = ("config.json", "model.safetensors", "bertcli.json", "steps/5/", "checkpoint/7/", "checkpoint/runs.jsonl")

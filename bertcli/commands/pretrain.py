@@ -121,7 +121,6 @@ def command(
     torchrun -m bertcli pretrain … trains on several GPUs, or machines, which share the examples of each step.
     """
     from bertcli.engine.run import Run
-    from bertcli.engine.settings import Stamp
     from bertcli.engine.spool import Learning
     from bertcli.parallel import Pool
     from bertcli.tasks.pretraining import Pretraining
@@ -132,8 +131,7 @@ def command(
     notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, streams.note, streams.warn)
     run.dev = training.read_dev(streams, dev, task, complete=task.masked)
-    read = streams.marked(Learning(task), pool := Pool(device.workers))
-    run.stream(read, pool, streams.skipped, [Stamp(*each) for each in streams.stamps()])
+    run.stream(streams.marked(Learning(task), pool := Pool(device.workers)), pool, streams.skipped, streams.stamps())
     progress.watch(streams, run, run.train(network))
     training.tell(streams, run.result())
 

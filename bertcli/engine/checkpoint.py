@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 from safetensors import SafetensorError
@@ -20,6 +21,7 @@ from bertcli import folder, publish
 from bertcli.engine.optim import Optimizer
 from bertcli.errors import IOFailed
 from bertcli.target import complete as complete
+from bertcli.target import remove_spools
 
 FILES = WEIGHTS, OPTIMIZER, RANDOM, STATE = (
     "weights.safetensors",
@@ -27,6 +29,8 @@ FILES = WEIGHTS, OPTIMIZER, RANDOM, STATE = (
     "random.safetensors",
     "state.json",
 )
+
+BLOCK = 1 << 24  # bytes read at once
 
 
 def write(
@@ -54,8 +58,7 @@ def write(
         temporary.mkdir()
         for file, tensors in groups.items():
             save_file(tensors, temporary / file)
-        counts = {file: len(tensors) for file, tensors in groups.items()}
-        folder.write_json(temporary / STATE, {**state, "tensors": counts})
+        folder.write_json(temporary / STATE, {**state, "checks": {file: checksum(temporary / file) for file in groups}})
         for file in FILES:
             publish.sync(temporary / file)
         publish.sync(temporary)
@@ -72,6 +75,15 @@ def write(
         raise IOFailed(f"{home}: {getattr(error, 'strerror', None) or error}") from error
 
 
+def checksum(path: Path) -> int:
+    """Returns a checksum of all that a file holds. Raises `OSError`."""
+    check = 0
+    with path.open("rb") as file:
+        while data := file.read(BLOCK):
+            check = crc32(data, check)
+    return check
+
+
 def begin(path: Path) -> None:
     """Make the place of a model folder's checkpoints, by which it is known that the model is not finished."""
     if not (path / "checkpoint").exists():
@@ -85,6 +97,8 @@ def discard(path: Path, *, is_finished: bool) -> None:
         for old in [path / "checkpoint"] if is_finished else complete(path):
             publish.vanish(old)
         publish.sync(path)
+        if is_finished:
+            remove_spools(path)
     except OSError as error:
         raise IOFailed(f"{path / 'checkpoint'}: {error.strerror}") from error
 

@@ -28,7 +28,7 @@ import torch
 from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.intake import Intake, Read, Reading
 from bertcli.engine.packing import Step, dealt
-from bertcli.engine.settings import Input, Stamp
+from bertcli.engine.settings import Input
 from bertcli.engine.spool import Dtypes, Spool
 from bertcli.errors import BertcliError
 from bertcli.parallel import Coming, Pool, ahead_of_all
@@ -62,7 +62,7 @@ class Feed:
         pool: Pool | None = None,
         told: list[Any] | None = None,
         ranks: Ranks = ALONE,
-        files: Sequence[Stamp] = (),
+        files: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Take what reads the stream; nothing is read yet.
 
@@ -164,8 +164,13 @@ class Feed:
     def _shares(
         self, make: Callable[[list[tuple[int, Example]]], Step], reading: Reading, step: list[Place]
     ) -> list[tuple[Reading, Step]]:
-        """Returns the steps of this machine's ranks."""
-        check = crc32(np.array(step).tobytes())
+        """Returns the steps of this machine's ranks, with a checksum that other machines have of them too.
+
+        In the first epoch it is of their sizes, from the second one on of all that was read: marks on the way lie
+        elsewhere on each.
+        """
+        whole = reading.input.last if step[-1][0] else None
+        check = crc32(str(whole).encode(), crc32(np.array(step).tobytes()))
         shares = dealt([end - start for _, start, end in step], self._ranks.size)
         steps = []
         for rank in self._ranks.of_machine:

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from bertcli.engine.settings import Input, Stamp
+from bertcli.engine.settings import Input
 from bertcli.engine.spool import Chunk, Spool
 from bertcli.lines import Mark
+
+ARRIVING = 1 << 20  # examples that are told at once of those that are there
 
 # Reads an input from its beginning, as `marked` does: given the marks of what is on a spool, and after how many records
 # there have to be others. None comes where the next chunk has to be waited for.
@@ -31,7 +33,7 @@ class Reading(NamedTuple):
 class Intake:
     """The examples of an input, which it puts on a spool as they come."""
 
-    def __init__(self, read: Read, spool: Spool, files: Sequence[Stamp] = ()) -> None:
+    def __init__(self, read: Read, spool: Spool, files: Sequence[tuple[int, int]] = ()) -> None:
         """Read nothing yet; `files` are those that will be read, if nothing else is."""
         self._read, self._spool, self._files = read, spool, tuple(files)
         self._chunks: Iterator[Chunk | None] = iter(())
@@ -43,19 +45,20 @@ class Intake:
 
         Returns how many steps of it were taken. An input without marks is taken for the old one.
         """
-        known = tuple(self._spool.marks)
-        if known and old.has_ended and old.last == known[-1] and old.files == self._files != ():
+        marks = self._spool.marks
+        if marks and old.has_ended and old.last == marks[-1] and old.files == self._files != ():
             self._read = whole
-        chunks = self._read(known, {mark.records for mark in (old.first, old.last) if mark})
+        cuts = {mark.records for mark in (old.first, old.last) if mark}
+        known = marks[: self._of_use(cuts)]
+        chunks = self._read(known, cuts)
         first = next(filter(None, chunks), None) if known else None  # says up to which mark all is as it was
-        self._spool.cut(first.mark if first else old.last)
+        self._spool.cut(first.mark if first else known[-1] if known else None)
         self._chunks = self._arriving(chunks)
-        if first and first.mark != known[-1] and old.last in known:
-            following = known[len(self._spool.marks)]
-            difference: str | None = _between(first.mark, following, first.place)
-        else:
-            while (difference := self._difference(old)) is None:
-                next(self._chunks, None)
+        awaited, place = [old.first, old.last], ""
+        if first and old.last in (lost := known[len(self._spool.marks) :]):
+            awaited, place = [first.mark, lost[0]], first.place
+        while (difference := self._difference(old, [mark for mark in awaited if mark and mark.records], place)) is None:
+            next(self._chunks, None)
         is_same = difference == ""
         self._input = old if is_same else replace(old, begun=done)
         self._told = (
@@ -63,13 +66,29 @@ class Intake:
         )
         return done - self._input.begun
 
-    def _difference(self, old: Input) -> str | None:
-        """Returns in words how the input differs, "" where it does not, None as long as that is not known."""
+    def _of_use(self, cuts: Collection[int]) -> int:
+        """Returns how many of the spool's marks are of use: those before a place that has to have one, and has none.
+
+        It was left by another machine's run, or is of another reading of the input than the checkpoint.
+        """
+        places = [mark.records for mark in self._spool.marks]
+        return min(
+            (count for cut in cuts if (count := bisect_left(places, cut)) < len(places) and places[count] != cut),
+            default=len(places),
+        )
+
+    def _difference(self, old: Input, awaited: Sequence[Mark], place: str) -> str | None:
+        """Returns in words how the input differs, "" where it does not, None as long as that is not known.
+
+        Where it is the old one it comes by the marks that are `awaited`; what comes after the first one is at `place`.
+        """
         read = self._spool.marks[-1].records if self._spool.marks else 0
         same: Mark | None = None
-        for mark in filter(None, (old.first, old.last)):
+        for mark in awaited:
             if not self._has_come_by(mark):
-                return _between(same, mark) if read >= mark.records or self._has_ended else None
+                if read >= mark.records:
+                    return _between(same, mark, place)
+                return _between(same, mark, place, f", and ends after record {read:,}") if self._has_ended else None
             same = mark
         if not old.has_ended or not same:
             return ""
@@ -92,7 +111,7 @@ class Intake:
     def arrivals(self) -> Iterator[range | None]:
         """Yields which examples have come, first those that are there; None where the next have to be waited for."""
         known = len(self._spool)
-        yield range(known)
+        yield from (range(begin, min(begin + ARRIVING, known)) for begin in range(0, known, ARRIVING))
         for chunk in self._chunks:
             before, known = known, len(self._spool)
             yield None if chunk is None else range(before, known)
@@ -111,10 +130,9 @@ def whole(known: Sequence[Mark], cuts: Collection[int]) -> Iterator[Chunk | None
     return iter(())
 
 
-def _between(same: Mark | None, other: Mark, place: str = "") -> str:
+def _between(same: Mark | None, other: Mark, place: str = "", end: str = "") -> str:
     """Returns in words where an input differs: behind the mark up to which it is the same, up to another."""
-    if not (same and same.records):
+    if not same:
         return " one"
-    return f", which differs in records {same.records + 1:,} to {other.records:,}" + (
-        f", from {place} on" if place else ""
-    )
+    where = f", from {place} on" if place else ""
+    return f", which differs in records {same.records + 1:,} to {other.records:,}{where}{end}"

@@ -41,7 +41,7 @@ class Rows:
             self._file.write(b"".join(dumps(row) + b"\n" for row in rows))
             self._file.flush()
         except OSError as error:
-            raise IOFailed(f"{self._path}: {error.strerror}") from error
+            raise IOFailed(f"{self._path}: {error.strerror or error}") from error
 
     def close(self) -> None:
         """Close the file."""
@@ -136,19 +136,20 @@ class Log:
 
 def _opened(path: Path, done: int) -> BinaryIO:
     path.parent.mkdir(exist_ok=True)
-    file = path.open("r+b" if done and path.exists() else "wb")
+    file = path.open("r+b" if done and path.exists() else "w+b")
     file.truncate(_end_of_step(file, done) if done else 0)
     file.seek(0, os.SEEK_END)
     return file
 
 
 def _end_of_step(file: BinaryIO, done: int) -> int:
-    """Returns where the rows of the steps after `done` begin, or a row that was cut short."""
+    """Returns where the rows of the steps after `done` begin, or what a crash, or the power, has left of one."""
     end = 0
-    for line in file if file.readable() else ():
-        if not line.endswith(b"\n") or loads(line)["step"] > done:
-            break
-        end += len(line)
+    with suppress(ValueError, TypeError, KeyError):
+        for line in file:
+            if not line.endswith(b"\n") or loads(line)["step"] > done:
+                break
+            end += len(line)
     return end
 
 

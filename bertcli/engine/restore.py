@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from bertcli import folder
-from bertcli.engine.checkpoint import OPTIMIZER, RANDOM, STATE, WEIGHTS, complete, device_of, random_states
+from bertcli.engine.checkpoint import OPTIMIZER, RANDOM, STATE, WEIGHTS, checksum, complete, device_of, random_states
 from bertcli.engine.optim import Optimizer
 from bertcli.engine.scores import Scored
 from bertcli.engine.settings import Input
@@ -69,7 +69,7 @@ def _read(home: Path, network: nn.Module, optimizer: Optimizer, settings: dict[s
         told = ", ".join(f"{name} was {old.get(name)} and is now {settings.get(name)}" for name in changed)
         raise UsageError(f"{home}: --resume goes on with the same settings only: {told}")
     weights, moments, randoms = (
-        _tensors(home / file, state["tensors"].get(file)) for file in (WEIGHTS, OPTIMIZER, RANDOM)
+        _tensors(home / file, state["checks"].get(file)) for file in (WEIGHTS, OPTIMIZER, RANDOM)
     )
     now = random_states(network)
     own = {name: tensor for name, tensor in randoms.items() if _kind(name) in now}  # else of a GPU that is not here
@@ -91,10 +91,10 @@ def _state(home: Path) -> dict[str, Any]:
         state = folder.read_json(file)
     except NoInput:
         raise BadData("is not there", file=str(file)) from None
-    for name in ("settings", "tensors"):
+    for name in ("settings", "checks"):
         if not isinstance(state.get(name), dict):
             raise BadData(file=str(file), field=name, found=state.get(name), expected="an object")
-    if state.get("step") != int(home.name):
+    if type(state.get("step")) is not int or state["step"] != int(home.name):
         raise BadData(file=str(file), field="step", found=state.get("step"), expected=home.name)
     for name, kind in (("input", Input), ("best", Scored)):
         own = state.get(name, "nothing")
@@ -103,15 +103,16 @@ def _state(home: Path) -> dict[str, Any]:
     return state
 
 
-def _tensors(file: Path, count: int | None) -> dict[str, Tensor]:
+def _tensors(file: Path, check: int | None) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load_file(file)
+        is_same = checksum(file) == check
     except FileNotFoundError:
         raise BadData("is not there", file=str(file)) from None
     except (SafetensorError, OSError) as error:
         raise BadData(f"not a whole safetensors file ({error})", file=str(file)) from None
-    if len(tensors) != count:
-        raise BadData(file=str(file), found=len(tensors), expected=f"{count} tensors")
+    if not is_same:
+        raise BadData("is not what was written: its checksum is another", file=str(file))
     return tensors
 
 

@@ -26,7 +26,7 @@ from bertcli.engine.packing import Step
 from bertcli.engine.restore import restored
 from bertcli.engine.saver import Saver
 from bertcli.engine.scores import Scored, evaluated
-from bertcli.engine.settings import Input, Output, Settings, Stamp, fingerprint, making
+from bertcli.engine.settings import Input, Output, Settings, fingerprint, making
 from bertcli.engine.signals import Signals
 from bertcli.engine.spool import Spool
 from bertcli.engine.train import Trainer
@@ -67,13 +67,12 @@ class Run:
         self._randoms = checkpoint.Randoms()
 
     def stream(
-        self, read: Read, pool: Pool | None = None, told: list[Any] | None = None, files: Sequence[Stamp] = ()
+        self, read: Read, pool: Pool | None = None, told: list[Any] | None = None, files: Sequence[tuple[int, int]] = ()
     ) -> None:
-        """Take what reads, while the first epoch trains, a stream, and adds to the list `told`. Raises `CannotCreate`."""
-        self._spool: Spool = Spool(self.output.room)
-        if self.ranks.is_reader:
-            place, is_resumed = self.output.kept_spool(self.ranks.rank), self.output.resume
-            self._spool = Kept(place, making(self.task, self.notes), resume=is_resumed)
+        """Take what reads a stream while the first epoch trains, and adds to the list `told`. Raises `CannotCreate`."""
+        place, made = self.output.kept_spool(self.ranks.rank), making(self.task, self.notes)
+        is_reader, is_resumed = self.ranks.is_reader, self.output.resume
+        self._spool = Kept(place, made, resume=is_resumed) if is_reader else Spool(self.output.room)
         self._feed = Feed(read, self._spool, self.settings.seed, pool, told, self.ranks, files)
 
     def take(self, spool: Spool) -> None:
@@ -154,8 +153,8 @@ class Run:
             if not self.is_complete and (is_whole or ((signals.caught or self._fault) and self.done)):
                 self._checkpoint(network)
             self._saver.wait()
-        except IOFailed as error:  # of a full disk, of which the fault may tell already
-            raise self._fault or error from None
+        except IOFailed as error:  # costs steps, and a fault of the input comes again; but both may be one disk's
+            raise (self._fault if isinstance(self._fault, IOFailed) else error) from None
         if self._fault:
             if self.done:
                 self.say(f"step {self.done} is saved; --resume goes on from there")
@@ -163,11 +162,11 @@ class Run:
         if is_whole and not self.settings.early_stop:
             self._offer(network)
         self.ranks.share(signals)  # `torchrun` kills the first one, perhaps in a save, soon after another has ended
-        if self.is_complete:
-            self._spool.discard()  # before the checkpoints, without which nobody would look for it
         if self.is_complete and self.ranks.is_first:
             checkpoint.discard(self.output.path, is_finished=self.output.is_only)
-        signals.stop(self.done, self.output.run)
+        if self.is_complete:
+            self._spool.discard()
+        signals.stop(self.done, self.output.run, is_over=self.is_complete and self.output.is_only)
         if not is_whole:
             raise BadData("there is no record to train on")
 
@@ -229,7 +228,8 @@ class Run:
     def _know(self, reading: Reading) -> None:
         """Tell which input is at hand, before its first step."""
         if self.done:
-            self.say(f"the input is {reading.told}")
+            tell = self.warn if reading.input.begun == self.done else self.say
+            tell(f"the input is {reading.told}")
         self._epoch_ends = [end + reading.input.begun for end in self._epoch_ends]
 
     def _is_scored(self, is_saved: bool) -> bool:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bertcli.lines import Mark
 from bertcli.model.config import Config
@@ -61,13 +61,6 @@ class Output:
         return self.spool / f"{name}-{blake2b(bytes(self.path.resolve()), digest_size=4).hexdigest()}"
 
 
-class Stamp(NamedTuple):
-    """By what a file is taken for unchanged: its size in bytes, and the time of its last change in nanoseconds."""
-
-    size: int
-    changed: int
-
-
 @dataclass(frozen=True)
 class Input:
     """What a run reads: the step after which it began, and marks of how far it was read, by which it is known again."""
@@ -76,20 +69,22 @@ class Input:
     first: Mark | None = None
     last: Mark | None = None
     has_ended: bool = False  # with the last one
-    files: tuple[Stamp, ...] = ()  # all that it is read from, where that are only files
+    # Sizes in bytes, and times of last change in nanoseconds, of all that it is read from, where that are only files.
+    files: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, told: dict[str, Any]) -> Input:
         """Returns what was told as JSON."""
         marks = {name: Mark(*told[name]) for name in ("first", "last") if told[name]}
-        return cls(**{**told, **marks, "files": tuple(Stamp(*each) for each in told["files"])})
+        return cls(**{**told, **marks, "files": tuple(map(tuple, told["files"]))})
 
 
 def making(task: Task, notes: dict[str, Any]) -> dict[str, Any]:
     """Returns by what a run makes examples of records: the vocabulary, the task's options and what its notes say."""
     told = {name: value for name, value in notes.items() if name != "command"}
     pieces = blake2b("\n".join(task.wordpiece.pieces).encode(), digest_size=4).hexdigest()
-    return _as_read({**told, **task.options(), "vocabulary": pieces})
+    casing = str(task.wordpiece.casing)
+    return _as_read({**told, **task.options(), "vocabulary": pieces, "casing": casing})
 
 
 def fingerprint(settings: Settings, config: Config, made: dict[str, Any]) -> dict[str, Any]:

@@ -146,9 +146,13 @@ class Signals:
         except _Woken:
             self._waits = False
 
-    def stop(self, step: int, run: str = "") -> None:
-        """Raise what the signal that came after a step means, if one did; `run` says which of several runs it ends."""
-        if self.caught is None:
+    def stop(self, step: int, run: str = "", *, is_over: bool = False) -> None:
+        """Raise what the signal that came after a step means, if one did; `run` says which of several runs it ends.
+
+        Where it `is_over` there was nothing left to stop, but for who waits in a shell that SIGINT is to end.
+        """
+        if self.caught is None or (is_over and self.caught != signal.SIGINT):
             return
         moment = f"after step {step}" if step else "before the first step"
-        raise stopped(self.caught, moment + (f" of {run}" if run else "") + (RESUMING if step or run else ""))
+        goes_on = RESUMING if (step or run) and not is_over else ""
+        raise stopped(self.caught, moment + (f" of {run}" if run else "") + goes_on)

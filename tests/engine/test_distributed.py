@@ -208,6 +208,15 @@ def test_machines_that_read_other_records_are_told(program: warm.Program, tmp_pa
     assert_told_once(ranks, 65, "the machines read different records; each has to be given the same files")
 
 
+def test_machines_that_read_records_of_the_same_sizes_are_told_after_an_epoch(
+    program: warm.Program, tmp_path: Path
+) -> None:
+    (tmp_path / "other.jsonl").write_bytes(PAIRS.replace(b'"is_next": true', b'"is_next": false', 1))
+    line = [*PRETRAIN, "--steps", 100, "-o", "two"]
+    ranks = Ranks(program, tmp_path, *line, apart=True, inputs=("pairs.jsonl", "other.jsonl"))
+    assert_told_once(ranks, 65, "the machines read different records; each has to be given the same files")
+
+
 @pytest.mark.parametrize(
     ("inputs", "apart"), [(("bad", "bad"), False), (("bad", "bad"), True), (("pairs", "bad"), True)]
 )

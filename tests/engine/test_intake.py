@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from running import PAIRS, figures, logged, run
 from bertcli.engine import checkpoint, feed, kept
 from bertcli.engine.kept import Kept
 from bertcli.engine.spool import Chunk, chunk
-from bertcli.errors import BadData, CannotCreate
+from bertcli.errors import BadData, CannotCreate, IOFailed
 from bertcli.lines import Mark
 from bertcli.records import Record
 from bertcli.tasks.pretraining import Pretraining
@@ -128,6 +129,39 @@ def test_what_comes_after_the_end_is_another_input(tmp_path: Path) -> None:
     assert SAME in said
 
 
+@pytest.mark.parametrize("kind", [BadData, IOFailed])
+def test_what_cannot_be_saved_is_told_before_a_fault_of_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    """For nobody would expect it; where both are the disk's, one is told."""
+
+    def full(*_: Any) -> None:
+        raise IOFailed("saving: full")
+
+    def failing(task: Any, records: Any) -> Any:
+        def read(*known: Any) -> Iterator[Chunk | None]:
+            yield from read_well(*known)
+            raise kind("reading: full")
+
+        read_well = stream(task, records)
+        return read
+
+    stream = models.stream
+    monkeypatch.setattr(models, "stream", failing)
+    monkeypatch.setattr(checkpoint, "write", full)
+    with pytest.raises(IOFailed, match="saving" if kind is BadData else "reading"):
+        run(tmp_path / "model", records=MANY)
+
+
+def test_an_end_that_comes_too_soon_is_named(tmp_path: Path) -> None:
+    path, said = tmp_path / "model", []
+    run(path, records=MANY, stop_at=3)
+    shutil.rmtree(path / "spool")  # by which it would be known where the difference begins
+    run(path, records=MANY[:36], resume=True, stop_at=4, said=said)
+    (told,) = [line for line in said if line.startswith("the input is")]
+    assert "another, which differs in records 2 to 40, and ends after record 36: it begins" in told
+
+
 def test_an_input_that_only_began_may_go_on(tmp_path: Path, whole: Path) -> None:
     """What has not been read yet may be anything."""
     path, said = tmp_path / "model", []
@@ -137,6 +171,44 @@ def test_an_input_that_only_began_may_go_on(tmp_path: Path, whole: Path) -> None
     run(path, records=MANY, resume=True, said=said)
     assert SAME in said
     assert same(path, whole)
+
+
+def test_what_no_step_knows_of_may_be_another(tmp_path: Path, whole: Path) -> None:
+    """As where the run was killed after it had read on: with its spool, and without it."""
+    path, said = tmp_path / "model", []
+    run(path, records=MANY, stop_at=3)
+    shutil.copytree(path / "checkpoint", tmp_path / "checkpoint")
+    run(path, records=MANY, resume=True, stop_at=6)
+    shutil.rmtree(path / "checkpoint")
+    shutil.copytree(tmp_path / "checkpoint", path / "checkpoint")
+    pairs = copy.deepcopy(MANY)
+    pairs[50].update(id="other")
+    shutil.copytree(path, tmp_path / "without")
+    shutil.rmtree(tmp_path / "without" / "spool")
+    for home in (path, tmp_path / "without"):
+        run(home, records=pairs, resume=True, said=said)
+    assert said.count(SAME) == 2
+    assert same(path, tmp_path / "without")
+    assert not same(path, whole)
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_a_spool_may_have_its_marks_elsewhere(
+    tmp_path: Path, whole: Path, encoded: list[Any], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """As that of another machine, to which the same came by a pipe of its own."""
+    path, said = tmp_path / "model", []
+    run(path, records=MANY, stop_at=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(models, "stream", partial(models.stream, size=size))
+        run(tmp_path / "other", records=MANY, stop_at=5)
+    shutil.rmtree(path / "spool")
+    shutil.copytree(tmp_path / "other" / "spool", path / "spool")
+    encoded.clear()
+    run(path, records=MANY, resume=True, said=said)
+    assert SAME in said
+    assert same(path, whole)
+    assert 0 < len(encoded) < len(MANY)  # up to a mark before the missing one it was of use
 
 
 # -- whole commands -------------------------------------------------------------------------------------------------
@@ -194,6 +266,31 @@ def test_unchanged_files_that_were_read_are_not_read_again(bertcli: Callable[...
     assert SAME in bertcli(*line, "--resume").err
     assert bertcli(*LINE, file.name, "-o", "whole").status == 0
     assert same(tmp_path / "model", tmp_path / "whole")
+
+
+def test_other_casing_is_another_run(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in models.PIECES))
+    (tmp_path / "pairs.jsonl").write_bytes(models.lines(MANY))
+    line = [*LINE, "pairs.jsonl", "-o", "model"]
+    assert bertcli(*line, "--stop-at", 3).status == 0
+    refused = bertcli(*line, "--resume", "--cased")
+    assert refused.status == 2
+    assert "casing was --uncased --strip-accents --split-cjk and is now --cased" in refused.err
+
+
+def test_nothing_is_left_of_spools_in_a_finished_folder(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    """Those of machines that were not there at the end, too, and of a process that was killed at its very end."""
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in models.PIECES))
+    (tmp_path / "pairs.jsonl").write_bytes(models.lines(MANY))
+    assert bertcli(*LINE, "pairs.jsonl", "-o", "model", "--stop-at", 20).status == 0
+    spool = tmp_path / "model" / "spool"
+    shutil.copytree(spool, tmp_path / "kept")
+    shutil.copytree(spool, spool.with_name("spool-8"))
+    assert bertcli(*LINE, "pairs.jsonl", "-o", "model", "--resume").status == 0
+    assert [path.name for path in (tmp_path / "model").glob("spool*")] == []
+    shutil.copytree(tmp_path / "kept", spool)
+    assert "finished already" in bertcli(*LINE, "pairs.jsonl", "-o", "model", "--resume").err
+    assert not spool.exists()
 
 
 # -- the spool ------------------------------------------------------------------------------------------------------

@@ -50,6 +50,12 @@ def test_a_new_log_replaces_an_old_one_and_a_resumed_one_goes_on(tmp_path: Path)
     add(resumed, 4, 5)
     list(resumed.drain(now=True))
     assert [row["step"] for row in rows(path)] == [1, 2, 3, 4, 5]
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'{"step":4', bytes(9)))  # what the power's failure leaves of a block
+    resumed = Log(path, done=5)
+    add(resumed, 6)
+    list(resumed.drain(now=True))
+    assert [row["step"] for row in rows(path)] == [1, 2, 3, 6]
     lost = Log(tmp_path / "lost.jsonl", done=3)
     add(lost, 4)
     list(lost.drain(now=True))

@@ -75,6 +75,12 @@ def has_another_name(values: dict[str, Any]) -> None:
     values["other"] = values.pop(first(values))
 
 
+def has_another_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+
+
 TENSORS = (lacks_one, has_another_shape, has_another_type, has_another_name)
 FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
     **{
@@ -82,10 +88,11 @@ FAULTS: dict[str, tuple[str, Callable[[Path], object]]] = {
         for file in (WEIGHTS, OPTIMIZER, RANDOM, STATE)
         for how in (cut, garbled, Path.unlink)
     },
+    **{f"{file} {has_another_byte.__name__}": (file, has_another_byte) for file in (WEIGHTS, OPTIMIZER, RANDOM)},
     **{f"{file} {how.__name__}": (file, changed(how)) for file in (WEIGHTS, OPTIMIZER, RANDOM) for how in TENSORS},
     **{
         f"{STATE} without {key}": (STATE, changed(lambda values, key=key: values.pop(key)))  # type: ignore[misc]
-        for key in ("step", "settings", "input", "best", "tensors")
+        for key in ("step", "settings", "input", "best", "checks")
     },
     f"{STATE} of another step": (STATE, changed(lambda values: values.update(step=99))),
     f"{STATE} with a list": (STATE, lambda path: path.write_text("[]")),

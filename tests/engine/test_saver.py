@@ -280,8 +280,7 @@ def test_a_signal_at_the_last_step_leaves_a_finished_model(tmp_path: Path) -> No
         if row["step"] == SETTINGS.steps:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with pytest.raises(Stopped):
-        one.train(end)
+    one.train(end)  # and nothing to stop
     assert target.is_finished(tmp_path / "model")
 
 
