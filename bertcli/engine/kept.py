@@ -22,7 +22,7 @@ import numpy as np
 
 from bertcli import __version__
 from bertcli.engine.spool import Chunk, Spool, telling, write
-from bertcli.errors import CannotCreate
+from bertcli.errors import CannotCreate, IOFailed
 from bertcli.lines import Mark
 from bertcli.stream import dumps, loads
 
@@ -122,7 +122,9 @@ class Kept(Spool):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def release(self, *, is_wanted: bool = True) -> None:
-        """Let another run have it, or remove it."""
+        """Let another run have it, with all that was added, or remove it."""
+        with suppress(IOFailed):  # of a full disk: what is not there is read again
+            self.flush()
         if not is_wanted:
             self.discard()
         self._index.close()

@@ -44,17 +44,22 @@ class AtOnce:
         """Take what is told of a signal, as in `before the first step`, and of one that has waited: "" for nothing."""
         self._moment, self._afterwards = moment, afterwards
         self.caught, self.waits = 0, False
+        self._is_inside = False
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> AtOnce:
         """Begin to listen."""
         self._old = _handled(self._catch)
+        self._is_inside = True
+        if self.caught:  # on the way here
+            self.__exit__(None, None, None)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the signals their old meaning, and raise what the one that came means, if one did."""
+        self._is_inside = False
         _restore(self._old, is_over=self.waits and not self._afterwards)
         moment = self._afterwards if self.waits else self._moment
         if self.caught and moment:  # whatever has become of what was raised: not all that is inside lets it through
@@ -62,7 +67,7 @@ class AtOnce:
 
     def _catch(self, number: int, frame: FrameType | None) -> None:
         self.caught = number
-        if not self.waits:
+        if self._is_inside and not self.waits:
             raise _Told
 
 

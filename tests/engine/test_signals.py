@@ -8,12 +8,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import models
 import pytest
 import toys
 import warm
 
+from bertcli.engine import signals
 from bertcli.engine.signals import AtOnce, Signals
 from bertcli.errors import Stopped
 
@@ -50,6 +52,26 @@ def test_a_signal_ends_what_is_inside_and_then_has_its_old_meaning(number: int) 
         inside()
     assert not went_on
     assert signal.getsignal(number) is old
+
+
+@pytest.mark.parametrize("border", ["_handled", "_restore"])
+def test_a_signal_at_the_borders_is_not_lost(monkeypatch: pytest.MonkeyPatch, border: str) -> None:
+    """When handlers have just been set, or are about to be given back."""
+    act = getattr(signals, border)
+
+    def acted(*arguments: Any, **options: Any) -> Any:
+        if border == "_restore":
+            send()
+        done = act(*arguments, **options)
+        if border == "_handled":
+            send()
+        return done
+
+    monkeypatch.setattr(signals, border, acted)
+    old = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(Stopped, match=r"^stopped by SIGTERM here$"), AtOnce("here"):
+        pass
+    assert signal.getsignal(signal.SIGTERM) is old
 
 
 def test_what_is_swallowed_or_taken_for_another_error_is_not_lost() -> None:
