@@ -77,7 +77,7 @@ def seen(folder: Path) -> int:
     """Returns what another number stands for as soon as other files were published; 0 where there is no model."""
     try:
         return (folder / MARK).stat().st_mtime_ns
-    except FileNotFoundError:
+    except OSError:
         return 0
 
 

@@ -18,10 +18,11 @@ from program import Result
 
 from bertcli import folder, headers, lines, stream
 from bertcli.errors import BadData, NoInput, printable
-from bertcli.folder import clear, read_json, read_vocabulary
+from bertcli.folder import read_json, read_vocabulary
 from bertcli.formats import reader
 from bertcli.lines import Lines, Source
 from bertcli.stream import loads
+from bertcli.target import clear
 from bertcli.text.sentences import by_rules
 from bertcli.weights.safetensors import open_folder
 
