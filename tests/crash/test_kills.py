@@ -15,9 +15,9 @@ RECORDS = 120
 @pytest.mark.parametrize(
     ("task", "count", "ranks", "by_pipe", "signals"),
     [
-        ("pretrain", 6, 1, False, False),
+        ("pretrain", 4, 1, False, False),
         ("pretrain", 2, 1, True, True),
-        ("pretrain", 3, 2, False, False),
+        ("pretrain", 2, 2, False, False),
         ("classification", 2, 1, False, False),
     ],
 )
