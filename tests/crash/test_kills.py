@@ -15,10 +15,10 @@ RECORDS = 120
 @pytest.mark.parametrize(
     ("task", "count", "ranks", "by_pipe", "signals"),
     [
-        ("pretrain", 4, 1, False, False),
+        ("pretrain", 3, 1, False, False),
         ("pretrain", 2, 1, True, True),
         ("pretrain", 2, 2, False, False),
-        ("classification", 2, 1, False, False),
+        ("classification", 1, 1, False, False),
     ],
 )
 def test_kills_change_nothing(

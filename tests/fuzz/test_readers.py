@@ -15,7 +15,7 @@ from fuzz.targets import CORPUS, targets
 from program import environment
 
 READERS = list(targets())
-COUNT = 6  # a reader, beside the corpus
+COUNT = 3  # a reader, beside the corpus
 
 
 @pytest.fixture(scope="module")
