@@ -10,7 +10,7 @@ from typing import Any
 from bertcli import folder, target
 from bertcli.errors import NoInput, printable, shortened
 from bertcli.headers import tensor_headers
-from bertcli.model.config import architecture, from_json
+from bertcli.model.config import FEATURES, Config, architecture, features_from_json, from_json
 from bertcli.records import Record
 from bertcli.stream import dumps
 from bertcli.text.wordpiece import WordPiece
@@ -30,23 +30,29 @@ def model(path: Path) -> dict[str, Any]:
         raise NoInput(told)
     file = path / "config.json"
     values, notes = folder.read_json(file), folder.read_notes(path)
-    config, tensors = from_json(values, str(file)), tensor_headers(path)
+    has_bert, tensors = values.get("model_type") != FEATURES, tensor_headers(path)
+    config = from_json(values, str(file)) if has_bert else features_from_json(values, str(file))
     parameters: Counter[str] = Counter()
     for name, tensor in tensors.items():
         part = next((part for part in PARTS if f"{part}." in name), "heads")
         parameters[part] += tensor.size
     return {
-        "kind": "model",
+        "kind": "model" if has_bert else "tagger on features",
         "architecture": architecture(values, str(file)),
-        **{name: getattr(config, name) for name in SIZES},
+        **{name: getattr(config, name) for name in SIZES if hasattr(config, name)},
+        **{name: size for name in ("bilstm", "layers") if (size := getattr(config, name, 0))},
         "parameters": {**parameters, "total": parameters.total()},
         "dtypes": sorted({tensor.dtype for tensor in tensors.values()}),
-        "vocabulary": vocabulary(folder.vocabulary_file(path)),
-        "max_length": folder.read_max_length(path) or config.max_position_embeddings,
+        **(_read_by(path, config) if isinstance(config, Config) else {}),
         "labels": list(config.labels),
         **({"unfinished": found} if (found := target.unfinished(path)) is not None else {}),
         **({"made_by": notes} if notes else {}),
     }
+
+
+def _read_by(path: Path, config: Config) -> dict[str, Any]:
+    length = folder.read_max_length(path) or config.max_position_embeddings
+    return {"vocabulary": vocabulary(folder.vocabulary_file(path)), "max_length": length}
 
 
 def vocabulary(path: Path) -> dict[str, Any]:

@@ -103,6 +103,7 @@ _bertcli() {
         finetune:--stride) compopt +o default ;;
         finetune:--max-question) compopt +o default ;;
         finetune:--max-answer) compopt +o default ;;
+        finetune:--bilstm-units) compopt +o default ;;
         finetune:--max-length) compopt +o default ;;
         finetune:--epochs) compopt +o default ;;
         finetune:-o | finetune:--output) words="" ;;
@@ -124,7 +125,7 @@ _bertcli() {
         finetune:--compile) words="auto on off" ;;
         finetune:--cuda-graphs) words="auto off" ;;
         finetune:--workers) compopt +o default ;;
-        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --max-length --epochs -o --output --force --resume --save-every --keep --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --cuda-graphs --deterministic --workers -h --help" argument="classification regression tagging span choice" ;;
+        finetune:*) options="--plain --quiet -q --on-error -m --model --dev --restarts --early-stop --metric --class-weights --positive --cut --stride --max-question --max-answer --features --bilstm --bilstm-units --max-length --epochs -o --output --force --resume --save-every --keep --save-at --spool --lr --warmup --schedule --optimizer --bias-correction --no-bias-correction --batch-size --dropout --seed --device --precision --max-tokens --kernels --compile --gradient-checkpointing --cuda-graphs --deterministic --workers -h --help" argument="classification regression tagging span choice" ;;
         predict:--on-error) words="stop skip" ;;
         predict:-m | predict:--model) words="" ;;
         predict:--max-length) compopt +o default ;;

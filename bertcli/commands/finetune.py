@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options, owned, progress, saving, training
+from bertcli.commands import beginning, options, owned, progress, saving, training
 from bertcli.commands.training import Usual
 from bertcli.errors import BadData, UsageError, many
 
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
     from bertcli.engine.distributed import Ranks
     from bertcli.engine.settings import Output, Settings
     from bertcli.engine.spool import Spool
-    from bertcli.model.heads import Network
     from bertcli.tasks.task import Task
-    from bertcli.weights.safetensors import ModelFolder
 
 TASKS = {
     "classification": Usual(2e-5, 32, 3, 128),
@@ -30,6 +27,7 @@ TASKS = {
     "span": Usual(5e-5, 32, 3, 384),
     "choice": Usual(2e-5, 16, 3, 128),
 }
+USUAL = {**TASKS, "--features": Usual(1e-3, 32, 20, 0)}
 Weights = str | dict[str, float] | None
 
 
@@ -51,8 +49,9 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
     kind=options.Kind.LEARNS,
     reads=(
         'Records of the task. classification: {"id"?, "text", "text_pair"?, "label"}, or "labels" for any number of '
-        'them. regression: the same with a number. tagging: {"words", "labels"}. span: {"question", "context", '
-        '"answers": [{"text", "start"}]}. choice: {"text", "choices", "label"}, the label an index from 0.'
+        'them. regression: the same with a number. tagging: {"words", "labels"}, and "vectors" with --features. span: '
+        '{"question", "context", "answers": [{"text", "start"}]}. choice: {"text", "choices", "label"}, the label an '
+        "index from 0."
     ),
     writes="A model folder; on stdout one plain JSON line with the last loss, the dev scores and the table of runs.",
     examples=[
@@ -63,6 +62,10 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
         (
             "bertcli read glue-sst-2 train.tsv | bertcli finetune classification --dev dev.jsonl -o sst2 --epochs 1",
             "From an official GLUE file, with a score on other records after each epoch.",
+        ),
+        (
+            "bertcli embed tagged.jsonl | bertcli finetune tagging --features -o tagger --bilstm-units 16 --epochs 2",
+            "The feature-based approach: the model stays as it is.",
         ),
         (
             "bertcli finetune classification labelled.jsonl -o best --dev dev.jsonl --epochs 1,2 --lr 1e-4,1e-3"
@@ -113,13 +116,14 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
     help="Cut texts that are too long, instead of reading windows.",
 )
 @options.spans
+@beginning.options
 @click.option(
     "--max-length",
     type=options.Integer(8),
     help="Tokens per sequence, specials included; what is longer is read in overlapping windows.  "
     "[default: 128, tagging 512, span 384, or all that the model has]",
 )
-@training.grid(TASKS)
+@training.grid(USUAL)
 @training.compute
 def command(
     streams: Streams,
@@ -131,6 +135,8 @@ def command(
     device: Device,
     dev: str | None,
     restarts: int,
+    bilstm: bool,
+    bilstm_units: int | None,
     max_length: int | None,
     **own: Any,
 ) -> None:
@@ -149,23 +155,27 @@ def command(
     only where all have. For span, --dev also fits the threshold of "no answer", which without it is 0 where some
     records have none. The last epoch is kept, with --early-stop the best.
 
+    With --features tagging is learned from embed's vectors, a row a word, by a BiLSTM of two layers, for layers that
+    are kept apart with weights that are learned; of vectors, model and layers must always be the same. --bilstm puts
+    one on a model that is fine-tuned with it: classification, regression and choice then read the ends of its two
+    directions.
+
     A head that the model already has is kept where task and labels agree; a fresh one is named on stderr. The folder
     opens in transformers as BertForSequenceClassification, BertForTokenClassification, BertForQuestionAnswering or
-    BertForMultipleChoice. torchrun -m bertcli finetune … trains on several GPUs, which share the examples of each step.
+    BertForMultipleChoice; with a BiLSTM it is bertcli's own. torchrun -m bertcli finetune … trains on several GPUs,
+    which share the examples of each step.
     """
     from bertcli.engine.sweep import Sweep, planned
-    from bertcli.tasks import new
 
     runs, own = planned(cells, restarts), owned.own(task_name, own)
     check(streams, runs, output, dev)
-    start = inference.open_model(streams, model)
-    saving.prepare(streams, output, runs, device.ranks, force=force, start=model)
-    length = start.length(max_length, usual=TASKS[task_name].max_length)
-    task = new(task_name, start.wordpiece, length, **own)
-    spool = learned(streams, task, output, device.ranks)
-    scored = training.read_dev(streams, dev, task)
+    given: dict[str, Any] = {"bilstm": bilstm, "bilstm_units": bilstm_units, "max_length": max_length}
+    start = beginning.begun(streams, model, task_name, own, usual=TASKS[task_name].max_length, **given)
+    saving.prepare(streams, output, runs, device.ranks, force=force, start=start.path)
+    spool = learned(streams, task := start.task(), output, device.ranks)
+    scored = training.read_dev(streams, dev, task, output.room)
     sweep = Sweep(task, runs, output, device, training.notes(), streams.note, streams.warn)
-    network_of, watch = partial(new_network, streams, start, task), partial(progress.watch, streams)
+    network_of, watch = partial(start.network, task), partial(progress.watch, streams)
     training.tell(streams, sweep.train(spool, scored, network_of, watch))
 
 
@@ -214,20 +224,5 @@ def read(streams: Streams, task: Task, spool: Spool) -> None:
         raise BadData("there is no record to train on")
     task.close()
     spool.close()
-    windows = f" in {many(len(spool), 'window')}" if len(spool) != reader.read else ""
+    windows = f" in {many(len(spool), task.sequence)}" if len(spool) != reader.read else ""
     streams.note(f"{many(reader.read, 'record')}{windows}; {task}")
-
-
-def new_network(streams: Streams, start: ModelFolder, task: Task, settings: Settings) -> Network:
-    """Returns the start folder's network under a head for the task's labels, its own where they agree."""
-    from bertcli.tasks.task import headed
-
-    config = replace(start.config, labels=task.labels, problem_type=task.problem_type)
-    network = headed(task, config.with_dropout(settings.dropout), settings.seed)
-    old = start.config.labels
-    has_names = task.name in ("classification", "tagging")  # of the others' heads the outputs have none
-    is_alike = sorted(old) == sorted(task.labels) if has_names else task.name != "regression" or len(old) == 1
-    is_same = start.architecture == task.architecture and is_alike
-    training.start_from(streams, network, start, keep_head=is_same)
-    task.adapt(network, old if is_same else None)
-    return network

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from bertcli.engine.device import Device
     from bertcli.model.heads import Network
     from bertcli.tasks.task import Task
-    from bertcli.weights.safetensors import ModelFolder
+    from bertcli.weights.safetensors import FeatureFolder, Folder, ModelFolder
+
+Opened = TypeVar("Opened", bound="Folder")
 
 workers = click.option(
     "--workers",
@@ -31,18 +33,29 @@ def open_model(streams: Streams, path: Path) -> ModelFolder:
 
     It also says what its casing was taken to be where no file of it says so.
     """
-    from bertcli import target
     from bertcli.weights.safetensors import open_folder
 
-    model = open_folder(path)
-    if told := target.best_yet(path):
+    return _told(streams, open_folder(path))
+
+
+def open_any(streams: Streams, path: Path) -> ModelFolder | FeatureFolder:
+    """Returns what `open_model` does, or a tagger on vectors."""
+    from bertcli.weights import safetensors
+
+    return _told(streams, safetensors.open_any(path))
+
+
+def _told(streams: Streams, folder: Opened) -> Opened:
+    from bertcli import target
+
+    if told := target.best_yet(folder.path):
         streams.warn(told)
-    if model.casing_from.startswith("inferred"):
-        streams.note(f"{path}: {model.wordpiece.casing} ({model.casing_from})")
-    return model
+    if folder.doubt:
+        streams.note(folder.doubt)
+    return folder
 
 
-def infer(streams: Streams, models: Sequence[ModelFolder], task: Task, device: Device, workers: int | None) -> None:
+def infer(streams: Streams, models: Sequence[Folder], task: Task, device: Device, workers: int | None) -> None:
     """Write what a task makes of each record, with the weights of one folder or the mean over several."""
     from bertcli.engine.answers import answers, reading
     from bertcli.engine.predict import placed
@@ -67,7 +80,7 @@ def infer(streams: Streams, models: Sequence[ModelFolder], task: Task, device: D
         streams.note(f"{shortened} of {read} {task.units} were cut to {task.room} tokens")
 
 
-def network_of(model: ModelFolder, task: Task) -> Network:
+def network_of(model: Folder, task: Task) -> Network:
     """Returns a folder's network, its outputs in the order of the task's labels."""
     from bertcli.tasks.task import headed
 

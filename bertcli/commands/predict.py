@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
     from bertcli.tasks.task import Task
-    from bertcli.weights.safetensors import ModelFolder
+    from bertcli.weights.safetensors import FeatureFolder, ModelFolder
 
 
 @options.command(
     "predict",
     kind=options.Kind.ADDS,
     reads=(
-        "Records of the model's task, labels not needed. For a pre-trained model: masked pairs, pairs, or text with "
-        '[MASK], plain or as {"text", "text_pair"?}.'
+        "Records of the model's task, labels not needed; for a tagger on features with the vectors that embed adds. "
+        "For a pre-trained model: masked pairs, pairs, or text with [MASK], plain or as "
+        '{"text", "text_pair"?}.'
     ),
     writes=(
         'The same with "prediction", the bare answer, and "details". classification: the label, or a list of them, and '
@@ -92,12 +93,12 @@ def command(
     each model's, regression's numbers too, and for span the scores of the tokens in each window and the
     thresholds of no answer.
     """
-    folders = [inference.open_model(streams, model) for model in models]
+    folders = [inference.open_any(streams, model) for model in models]
     task = task_of(folders, max_length, own)
     inference.infer(streams, folders, task, device, workers)
 
 
-def task_of(folders: list[ModelFolder], max_length: int | None, own: dict[str, Any]) -> Task:
+def task_of(folders: list[ModelFolder | FeatureFolder], max_length: int | None, own: dict[str, Any]) -> Task:
     """Returns the task of some folders, for sequences that all of them can read.
 
     Raises click's error for an option that is another task's, and `UsageError` where folders differ in what they

@@ -130,7 +130,7 @@ def command(
     network = new_network(streams, task, settings, start, **size)
     notes = {"objective": objective, **asdict(rule), **training.notes()}
     run = Run(task, settings, output, device, notes, streams.note, streams.warn)
-    run.dev = training.read_dev(streams, dev, task, complete=task.masked)
+    run.dev = training.read_dev(streams, dev, task, output.room, complete=task.masked)
     run.stream(streams.marked(Learning(task), pool := Pool(device.workers)), pool, streams.skipped, streams.stamps())
     progress.watch(streams, run, run.train(network))
     training.tell(streams, run.result())
@@ -166,7 +166,7 @@ def new_network(
     if model.wordpiece.pieces != task.wordpiece.pieces:
         raise UsageError(f"--start {start}: its vocabulary is not the one given by -v")
     model.length(task.max_length)
-    config = replace(model.config, labels=(), problem_type=None).with_dropout(settings.dropout)
+    config = replace(model.config, labels=(), problem_type=None, bilstm=0).with_dropout(settings.dropout)
     network = headed(task, config, settings.seed)
     training.start_from(streams, network, model, keep_head=True)
     return network

@@ -20,6 +20,8 @@ from bertcli.commands.streams import Streams, readable
 from bertcli.errors import BadData, BertcliError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bertcli.engine.device import Device
     from bertcli.engine.settings import Output
     from bertcli.model.heads import Network
@@ -69,7 +71,8 @@ def grid(tasks: Mapping[str, Usual]) -> Callable[[F], F]:
             from bertcli.engine.settings import Output, Settings
             from bertcli.engine.sweep import CELL
 
-            given, usual = _taken(Settings, kwargs), tasks[task_name]._asdict()
+            name = "--features" if kwargs["features"] else task_name
+            given, usual = _taken(Settings, kwargs), tasks[name]._asdict()
             values = [given.pop(name) or (usual[name],) for name in CELL]
             cells = [Settings(**given, **dict(zip(CELL, cell, strict=True))) for cell in itertools.product(*values)]
             output = Output(**_taken(Output, kwargs))
@@ -261,28 +264,32 @@ def read_dev(
     streams: Streams,
     file: str | None,
     task: Task,
+    room: Path,
     complete: Callable[[Record], Record] = lambda record: record,
 ) -> list[tuple[Record, list[Example]]]:
-    """Returns a dev file's records, completed with what they lack, beside what they are encoded to.
+    """Returns a dev file's records, completed with what they lack, beside what they are encoded to, on disk.
 
     There are none where there is no file. Raises `BadData` where there is a file without records.
     """
     if file is None:
         return []
+    from bertcli.engine.spool import Spool
     from bertcli.records import Anything
 
-    dev = streams.of(file)
+    dev, spool = streams.of(file), Spool(room)
 
-    def encoded(record: Record) -> tuple[Record, list[Example]]:
+    def encoded(record: Record) -> tuple[Record, range]:
         whole = complete(record)
-        examples = task.encode(whole)
+        begin = len(spool)
+        for example in task.encode(whole):
+            spool.append(example)
         task.gold(whole)
-        return whole, examples
+        return task.essence(whole), range(begin, len(spool))
 
     scored = list(dev.reader(Anything).map(encoded))
     if not scored:
         raise BadData("there is no record to score the model on", file=file)
-    return scored
+    return [(record, [spool[index] for index in indices]) for record, indices in scored]
 
 
 def tell(streams: Streams, result: Record) -> None:

@@ -13,17 +13,17 @@ from bertcli.engine.distributed import ALONE, Ranks
 from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
 from bertcli.model.attention import has_packed_kernel
-from bertcli.model.bert import Layer
+from bertcli.model.bert import Embeddings, Layer
 from bertcli.model.config import Config
-from bertcli.model.heads import MaskedLanguageHead, Network
+from bertcli.model.heads import FeatureNetwork, MaskedLanguageHead, Network
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
 # Bytes that training keeps of a token for each unit of a layer's width, as measured; of its share of hidden tokens'
 # scores for each piece; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of
-# layers alone.
-KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, SCORES, STATE = 34, 60, 120, 4, 1.7, 16
+# layers alone. A BiLSTM's are an estimate: of each unit's gates and states, in both directions and layers.
+KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, KEPT_BILSTM, SCORES, STATE = 34, 60, 120, 4, 160, 1.7, 16
 USABLE = 0.8  # of a GPU's memory
 # Tokens of a pass times width up to which it is recorded: issuing its kernels takes an H200's host longer than running
 # them, by more than the filling up of batches, and the adding up of gradients, cost.
@@ -66,7 +66,7 @@ class Device:
         if self.kernels:
             from bertcli.model.fused import fuse
 
-            fuse(network.bert)
+            fuse(network)
         if learns and self.recomputes:
             recompute(network)
         if self.is_compiled(is_long=is_long):
@@ -83,7 +83,7 @@ class Device:
         Passes have room in its memory, which is an estimate (`--max-tokens` has the last word), and only small ones are
         recorded.
         """
-        if self.device.type != "cuda":
+        if self.device.type != "cuda" or isinstance(network, FeatureNetwork):  # of a few words a step
             return self
         tokens = self.max_tokens if self.is_sized else min(self.max_tokens, self._room(network))
         is_small = min(tokens, most) * network.config.hidden_size <= RECORDED
@@ -93,6 +93,7 @@ class Device:
         """Returns the tokens of a pass for which there is memory, at least one."""
         memory = USABLE * torch.cuda.get_device_properties(self.device).total_memory
         memory -= STATE * sum(map(torch.numel, network.parameters()))
+        assert isinstance(network.config, Config)
         return max(1, int(memory / self._kept(network.config)))
 
     def _kept(self, config: Config) -> int:
@@ -100,7 +101,7 @@ class Device:
         each = KEPT if self.kernels else KEPT_PLAIN if self.precision == "bf16" else KEPT_FP32
         layers = config.num_hidden_layers
         width = each + KEPT_INPUT * layers if self.recomputes else each * layers
-        return width * config.hidden_size + int(SCORES * config.vocab_size)
+        return width * config.hidden_size + KEPT_BILSTM * config.bilstm + int(SCORES * config.vocab_size)
 
     def is_compiled(self, *, is_long: bool) -> bool:
         """Returns whether a network is compiled here."""
@@ -108,6 +109,9 @@ class Device:
 
     def is_recorded(self, network: Network) -> bool:
         """Returns whether training records passes as CUDA graphs."""
+        if network.bilstm is not None:  # cuDNN has the sizes of its steps on the host, where they vary
+            return False
+        assert isinstance(network.config, Config)
         width = network.config.hidden_size // network.config.num_attention_heads
         is_packed = self.precision == "bf16" and has_packed_kernel(self.device, torch.bfloat16, width)
         # What is computed twice takes the state of the random generator, which a recording cannot.
@@ -193,8 +197,8 @@ def compile_parts(network: Network, *, embeddings: bool, layers: bool) -> None:
     One layer's code serves them all, so that compiling takes seconds; torch keeps it on disk for the next process.
     """
     as_it_is = torch.compiler.disable(Layer.attend)  # type: ignore[no-untyped-call]
-    bert = network.bert
-    for part in [*network.heads.values(), *([bert.embeddings] * embeddings), *(bert.layers if layers else ())]:
+    kinds = (*([Embeddings] * embeddings), *([Layer] * layers))
+    for part in [*network.heads.values(), *(part for part in network.modules() if isinstance(part, kinds))]:
         part.compile(dynamic=True)
         if isinstance(part, Layer):
             part.attend = as_it_is

@@ -27,7 +27,7 @@ class Recomputes(Layer):
 
 def recompute(network: Network) -> None:
     """Make every layer compute its activations anew in the backward pass; weights and their names stay."""
-    for layer in network.bert.layers:
+    for layer in [part for part in network.modules() if isinstance(part, Layer)]:
         # Not a wrapper around it, which would change the names of the weights, nor another `forward` of its own,
         # which would be a cycle that keeps the network in memory.
         kind = type(layer)

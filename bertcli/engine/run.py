@@ -330,7 +330,8 @@ class Run:
             **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }
         task = self.task
-        save_folder(path, network, task.architecture, task.wordpiece, task.max_length, notes)
+        head = None if network.bilstm else task.architecture  # no other program knows one
+        save_folder(path, network, head, task.wordpiece, task.max_length, notes)
 
     @property
     def kept_row(self) -> Record:

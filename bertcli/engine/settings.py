@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcli.lines import Mark
-from bertcli.model.config import Config
+from bertcli.model.config import Config, FeatureConfig
 from bertcli.tasks.task import Task
 
 
@@ -82,12 +82,10 @@ class Input:
 def making(task: Task, notes: dict[str, Any]) -> dict[str, Any]:
     """Returns by what a run makes examples of records: the vocabulary, the task's options and what its notes say."""
     told = {name: value for name, value in notes.items() if name != "command"}
-    pieces = blake2b("\n".join(task.wordpiece.pieces).encode(), digest_size=4).hexdigest()
-    casing = str(task.wordpiece.casing)
-    return _as_read({**told, **task.options(), "vocabulary": pieces, "casing": casing})
+    return _as_read({**told, **task.options(), **task.reads()})
 
 
-def fingerprint(settings: Settings, config: Config, made: dict[str, Any]) -> dict[str, Any]:
+def fingerprint(settings: Settings, config: Config | FeatureConfig, made: dict[str, Any]) -> dict[str, Any]:
     """Returns all that must be the same for a resumed run: settings, sizes, and by what its examples are `made`."""
     sizes = {name: value for name, value in asdict(config).items() if "dropout" not in name}
     told = {**asdict(settings), **sizes, **made}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from bertcli.errors import BadData, UsageError
@@ -39,7 +39,13 @@ class Config:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     problem_type: str | None = None  # what the labels of a text are: one of them, several, or a number's name
+    bilstm: int = 0  # units a direction of a BiLSTM between BERT and the head; 0: none
     labels: tuple[str, ...] = ()
+
+    @property
+    def head_width(self) -> int:
+        """Returns the width of the vectors that a head reads."""
+        return 2 * self.bilstm or self.hidden_size
 
     def with_dropout(self, share: float) -> Config:
         """Returns the same config with one dropout everywhere, as the paper has it."""
@@ -53,6 +59,24 @@ class Config:
             )
 
 
+@dataclass(frozen=True)
+class FeatureConfig:
+    """Sizes and dropout of a BiLSTM on vectors that BERT has made once and for all, and the labels of its head."""
+
+    hidden_size: int  # the width of a vector
+    bilstm: int  # units a direction
+    layers: int = 0  # that are kept apart, for weights to be learned; 0: one vector a word
+    hidden_dropout_prob: float = 0.1
+    classifier_dropout: float | None = None
+    initializer_range: float = 0.02
+    labels: tuple[str, ...] = ()
+
+    @property
+    def head_width(self) -> int:
+        """Returns the width of the vectors that a head reads."""
+        return 2 * self.bilstm
+
+
 def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
     """Returns a config with the feed-forward four times as wide as the rest (paper, footnote 3)."""
     return Config(
@@ -63,6 +87,9 @@ def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
         **others,
     )
 
+
+FEATURES = "bertcli-features"  # the `model_type` of a folder that holds no BERT, so that nothing takes it for one
+UNSAID = ("problem_type", "bilstm", "layers")  # what is 0 or None
 
 NAMED = ("BertForSequenceClassification", "BertForTokenClassification")  # transformers classes whose outputs have names
 
@@ -84,20 +111,29 @@ def from_json(values: dict[str, Any], file: str) -> Config:
         raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
     if values.get("is_decoder"):
         raise BadData(file=file, field="is_decoder", found=True, expected="false: attention to both sides")
-    types = {field.name: str(field.type).removesuffix(" | None") for field in fields(Config) if field.name != "labels"}
-    given = {name: values[name] for name in types if values.get(name) is not None}
-    for name, value in given.items():
-        is_valid, expected = VALUES[types[name]]
-        if not is_valid(value):
-            raise BadData(file=file, field=name, found=value, expected=expected)
-    if "vocab_size" not in given:
-        raise BadData(file=file, field="vocab_size", found=None, expected=VALUES["int"][1])
+    given = _given(Config, values, file)
     if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:
         raise BadData(file=file, field="hidden_act", found=activation, expected=" or ".join(ACTIVATIONS))
     try:
         return Config(**given, labels=_labels(values, file))
     except UsageError as error:
         raise BadData(str(error), file=file) from None
+
+
+def features_from_json(values: dict[str, Any], file: str) -> FeatureConfig:
+    """Returns the config of a tagger on vectors that a `config.json` holds; raises `BadData` naming the field."""
+    return FeatureConfig(**_given(FeatureConfig, values, file), labels=_labels(values, file))
+
+
+def _given(kind: type[Config] | type[FeatureConfig], values: dict[str, Any], file: str) -> dict[str, Any]:
+    """Returns those fields of a config that are there; raises `BadData` where one is wrong, or is needed and lacks."""
+    own = [field for field in fields(kind) if field.name != "labels"]
+    given = {field.name: values[field.name] for field in own if values.get(field.name) is not None}
+    for field in own:
+        is_valid, expected = VALUES[str(field.type).removesuffix(" | None")]
+        if not is_valid(given[field.name]) if field.name in given else field.default is MISSING:
+            raise BadData(file=file, field=field.name, found=given.get(field.name), expected=expected)
+    return given
 
 
 def architecture(values: dict[str, Any], file: str) -> str | None:
@@ -127,13 +163,14 @@ def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
     return labels
 
 
-def to_json(config: Config, architecture: str | None, **others: Any) -> dict[str, Any]:
+def to_json(config: Config | FeatureConfig, architecture: str | None, **others: Any) -> dict[str, Any]:
     """Returns what `config.json` holds; without an architecture no other program takes the folder for its own."""
-    values = {field.name: getattr(config, field.name) for field in fields(Config) if field.name != "labels"}
-    if config.problem_type is None:
-        del values["problem_type"]
+    own = [field.name for field in fields(config) if field.name != "labels"]
+    # Of what is not there, nothing is said; but that no dropout is the classifier's own is what others look for.
+    values = {name: value for name in own if (value := getattr(config, name)) or name not in UNSAID}
     head = {} if architecture is None else {"architectures": [architecture]}
     if config.labels:
         values["id2label"] = {str(number): name for number, name in enumerate(config.labels)}
         values["label2id"] = {name: number for number, name in enumerate(config.labels)}
-    return {**head, "model_type": "bert", **values, "pad_token_id": 0, "dtype": "float32", **others}
+    kind = FEATURES if isinstance(config, FeatureConfig) else "bert"
+    return {**head, "model_type": kind, **values, "dtype": "float32", **others}

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import LayerNorm, Linear
 from torch.nn.functional import linear
 
 from bertcli.model.attention import has_kernel
-from bertcli.model.bert import ACTIVATIONS, Bert, Layer
+from bertcli.model.bert import ACTIVATIONS, Layer
 from bertcli.model.kernels import attention
 from bertcli.model.kernels.gelu import gelu
 from bertcli.model.kernels.norm import add_norm
@@ -80,7 +80,7 @@ class FusedLayer(Layer):
         return add_norm(x, made, part.bias, norm.weight, norm.bias, norm.eps, dropout)
 
 
-def fuse(bert: Bert) -> None:
+def fuse(network: nn.Module) -> None:
     """Let all layers compute by kernels from now on; weights and their names stay."""
-    for layer in bert.layers:
+    for layer in [part for part in network.modules() if isinstance(part, Layer)]:
         layer.__class__ = FusedLayer

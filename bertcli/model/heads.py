@@ -7,7 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, pad
 
 from bertcli.model.bert import ACTIVATIONS, Bert
-from bertcli.model.config import Config
+from bertcli.model.bilstm import BiLSTM, LayerMix
+from bertcli.model.config import Config, FeatureConfig
+from bertcli.model.packed import Packed
 
 ROUND = 64  # pieces of which a GPU's products want a multiple: odd numbers take a kernel three times as slow
 
@@ -51,12 +53,12 @@ class NextSentenceHead(nn.Linear):
 class Classifier(nn.Module):
     """Dropout and one product: on pooled vectors (section 4.1), on choices' (4.4), on tokens' (5.3)."""
 
-    def __init__(self, config: Config, outputs: int) -> None:
+    def __init__(self, config: Config | FeatureConfig, outputs: int) -> None:
         """Make a row for each output."""
         super().__init__()
         given = config.classifier_dropout
         self.dropout = nn.Dropout(config.hidden_dropout_prob if given is None else given)
-        self.output = nn.Linear(config.hidden_size, outputs)
+        self.output = nn.Linear(config.head_width, outputs)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Returns logits (n, K) from vectors (n, H)."""
@@ -68,15 +70,51 @@ class SpanHead(nn.Linear):
 
     def __init__(self, config: Config) -> None:
         """Make the product of two rows."""
-        super().__init__(config.hidden_size, 2)
+        super().__init__(config.head_width, 2)
 
 
 class Network(nn.Module):
-    """BERT and the heads of one task, by name."""
+    """BERT and the heads of one task, by name; between them there may be a BiLSTM (section 5.1), and then no pooler."""
+
+    config: Config | FeatureConfig
 
     def __init__(self, config: Config, heads: dict[str, nn.Module], *, pooler: bool = True) -> None:
         """Put the parts together."""
         super().__init__()
         self.config = config
-        self.bert = Bert(config, pooler=pooler)
+        self.bert = Bert(config, pooler=pooler and not config.bilstm)
+        self.bilstm = bilstm(config)
         self.heads = nn.ModuleDict(heads)
+
+    def hidden(self, packed: Packed) -> Tensor:
+        """Returns the vector of each token that heads read: (T, `head_width`)."""
+        hidden = self.bert(packed)
+        return hidden if self.bilstm is None else self.bilstm(hidden, packed)  # type: ignore[no-any-return]
+
+    def pooled(self, packed: Packed) -> Tensor:
+        """Returns the vector of each sequence that heads read, by BERT's pooler or the BiLSTM's ends: (B, same)."""
+        hidden = self.hidden(packed)
+        return self.bert.pool(hidden, packed) if self.bilstm is None else self.bilstm.ends(hidden, packed)
+
+
+def bilstm(config: Config | FeatureConfig) -> BiLSTM | None:
+    """Returns the BiLSTM that a config asks for, drawn anew."""
+    return BiLSTM(config.hidden_size, config.bilstm, config.hidden_dropout_prob) if config.bilstm else None
+
+
+class FeatureNetwork(Network):
+    """A BiLSTM and the heads of a task on vectors that come with the batch, in the place of BERT (section 5.3)."""
+
+    def __init__(self, config: FeatureConfig, heads: dict[str, nn.Module]) -> None:
+        """Put the parts together."""
+        nn.Module.__init__(self)
+        self.config = config
+        self.mix = LayerMix(config.layers) if config.layers else None
+        self.bilstm = bilstm(config)
+        self.heads = nn.ModuleDict(heads)
+
+    def read(self, vectors: Tensor, packed: Packed) -> Tensor:
+        """Returns what `hidden` does, of the words' vectors (T, H), or (T, L, H) where layers are kept apart."""
+        assert self.bilstm is not None
+        vectors = vectors.to(next(self.parameters()).dtype)
+        return self.bilstm(vectors if self.mix is None else self.mix(vectors), packed)  # type: ignore[no-any-return]

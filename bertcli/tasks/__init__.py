@@ -9,13 +9,14 @@ from typing import Any
 from bertcli.errors import BadData
 from bertcli.tasks.choice import Choice
 from bertcli.tasks.classification import ONE, SEVERAL, Classification
+from bertcli.tasks.features import FeatureTagging
 from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
 from bertcli.tasks.regression import Regression
 from bertcli.tasks.span import Rule, Span
 from bertcli.tasks.tagging import Tagging
 from bertcli.tasks.task import Task
 from bertcli.text.wordpiece import WordPiece
-from bertcli.weights.safetensors import ModelFolder
+from bertcli.weights.safetensors import FeatureFolder, ModelFolder
 
 NEW: dict[str, Callable[..., Task]] = {
     "classification": Classification,
@@ -32,12 +33,25 @@ def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
     return NEW[name](wordpiece, max_length, **own)
 
 
-def of_folder(model: ModelFolder, max_length: int, *, top_k: int = 5, nbest: int = 0, **rule: Any) -> Task:
+def kind_of(model: ModelFolder) -> str | None:
+    """Returns the transformers class whose head a folder has; where a BiLSTM is below it, its notes tell the task."""
+    if model.config.bilstm:
+        tasks = (Classification, Regression, Tagging, Span, Choice)
+        return next((task.architecture for task in tasks if task.name == model.notes.get("task")), None)
+    return model.architecture
+
+
+def of_folder(
+    model: ModelFolder | FeatureFolder, max_length: int, *, top_k: int = 5, nbest: int = 0, **rule: Any
+) -> Task:
     """Returns the task that a folder's head was made for; raises `BadData` where it has none of ours.
 
     `rule` has what is given of a span's rule, instead of what the folder's notes say.
     """
-    wordpiece, labels, kind = model.wordpiece, model.config.labels, model.architecture
+    if isinstance(model, FeatureFolder):
+        config, source = model.config, model.notes.get("source")
+        return FeatureTagging(config.labels, width=config.hidden_size, layers=config.layers, source=source)
+    wordpiece, labels, kind = model.wordpiece, model.config.labels, kind_of(model)
     if kind == "BertForSequenceClassification":
         return _of_texts(model, max_length)
     if kind == "BertForTokenClassification":

@@ -170,7 +170,7 @@ class Span(Task):
 
     def logits(self, network: Network, batch: Batch) -> Tensor:
         """Returns each token's scores as the first and as the last of the answer: (T, 2)."""
-        scores: Tensor = network.heads["span"](network.bert(batch.packed))
+        scores: Tensor = network.heads["span"](network.hidden(batch.packed))
         return scores.float()
 
     # -- loss

@@ -139,7 +139,7 @@ class Tagging(Task):
 
     def logits(self, network: Network, batch: Batch) -> Tensor:
         """Returns a score for each label of each token: (T, K)."""
-        scores: Tensor = network.heads["classifier"](network.bert(batch.packed))
+        scores: Tensor = network.heads["classifier"](network.hidden(batch.packed))
         return scores.float()
 
     # -- loss

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from torch.overrides import TorchFunctionMode
 
 from bertcli.errors import Diverged
 from bertcli.model.bert import initialize
-from bertcli.model.config import Config
-from bertcli.model.heads import Network
+from bertcli.model.config import Config, FeatureConfig
+from bertcli.model.heads import FeatureNetwork, Network, bilstm
 from bertcli.model.packed import Packed, pack
 from bertcli.records import Record
 from bertcli.text.windows import halves, paired
@@ -71,6 +72,7 @@ class Task(ABC):
     max_length: int  # tokens a sequence, specials included
     is_cut: bool = False  # whether of a long text the first window alone is read, as by Google's code
     shortened: int = 0  # records that were encoded shorter than they are
+    sequence: str = "window"  # what a record's examples are called
     units: str = "records"  # what is shortened, to `room` tokens
     labels: tuple[str, ...] = ()  # of the head's outputs, in the order of their ids
     problem_type: str | None = None  # transformers' word for what the labels of a text are
@@ -158,12 +160,21 @@ class Task(ABC):
             {
                 "tasks": (task.name, task.problem_type),
                 "labels": sorted(task.labels),
-                "vocabularies": (task.wordpiece.pieces, task.wordpiece.casing),
+                "vocabularies": task.reads(),
                 "ways of reading": task.options(),
             }
             for task in (self, other)
         )
         return next((name for name, value in mine.items() if value != theirs[name]), "")
+
+    def reads(self) -> dict[str, Any]:
+        """Returns by what a record is turned into numbers: the vocabulary, by a hash of it, and its casing."""
+        pieces = blake2b("\n".join(self.wordpiece.pieces).encode(), digest_size=4).hexdigest()
+        return {"vocabulary": pieces, "casing": str(self.wordpiece.casing)}
+
+    def essence(self, record: Record) -> Record:
+        """Returns a record without what, once it is encoded, neither its answer nor its score needs."""
+        return record
 
     def options(self) -> dict[str, Any]:
         """Returns how the task was told to read and weigh records; `--resume` goes on with the same only."""
@@ -177,24 +188,31 @@ class Task(ABC):
         return {"cut": True} if self.is_cut else {}
 
 
-def build(task: Task, config: Config, seed: int = 0) -> Network:
+def build(task: Task, config: Config | FeatureConfig, seed: int = 0) -> Network:
     """Returns a network for a task, its weights drawn anew; torch's generator goes on from there."""
     torch.manual_seed(seed)
-    network = Network(config, task.heads(config), pooler=task.pooler)
+    if isinstance(config, FeatureConfig):
+        heads = task.heads(config)  # type: ignore[arg-type]  # a task on vectors, whose heads want no more than a width
+        network: Network = FeatureNetwork(config, heads)
+    else:
+        network = Network(config, task.heads(config), pooler=task.pooler)
     initialize(network, config.initializer_range)
     return network
 
 
-def headed(task: Task, config: Config, seed: int = 0) -> Network:
-    """Returns a network for a folder to fill: its heads and pooler are drawn anew, in case the folder has none.
+def headed(task: Task, config: Config | FeatureConfig, seed: int = 0) -> Network:
+    """Returns a network for a folder to fill: what stands on BERT is drawn anew, in case the folder has none.
 
     BERT itself has no numbers yet, on no device (`meta`): to draw them all only to write over them takes seconds.
     """
+    if isinstance(config, FeatureConfig):
+        return build(task, config, seed)
     torch.manual_seed(seed)
     with torch.device("meta"), _Undrawn():
         network = Network(config, {}, pooler=task.pooler)
     network.heads.update(task.heads(config))
-    if task.pooler:
+    network.bilstm = bilstm(config)
+    if network.bert.pooler is not None:
         network.bert.pooler = nn.Linear(config.hidden_size, config.hidden_size)
     for part in (network.heads, network.bert.pooler):
         if part is not None:
@@ -291,9 +309,7 @@ def owners(examples: Sequence[Example]) -> Tensor:
 
 def scores(network: Network, batch: Batch) -> Tensor:
     """Returns what a classifier gives each sequence by its pooled vector: (S, K)."""
-    bert = network.bert
-    pooled = bert.pool(bert(batch.packed), batch.packed)
-    return network.heads["classifier"](pooled).float()  # type: ignore[no-any-return]
+    return network.heads["classifier"](network.pooled(batch.packed)).float()  # type: ignore[no-any-return]
 
 
 def highest(each: Tensor, owner: Tensor, rows: int) -> Tensor:

@@ -18,6 +18,8 @@ MODULES = {
     "bert.layers.N.down": "bert.encoder.layer.N.output.dense",
     "bert.layers.N.output_norm": "bert.encoder.layer.N.output.LayerNorm",
     "bert.pooler": "bert.pooler.dense",
+    "bilstm.lstm": "bilstm",
+    "mix": "mix",
     "heads.mlm.dense": "cls.predictions.transform.dense",
     "heads.mlm.norm": "cls.predictions.transform.LayerNorm",
     "heads.mlm": "cls.predictions",

@@ -17,7 +17,15 @@ from torch import Tensor
 from bertcli import folder, publish, target
 from bertcli.errors import BadData, NoInput, UsageError
 from bertcli.headers import FILE, TensorHeader, tensor_headers
-from bertcli.model.config import Config, architecture, from_json, to_json
+from bertcli.model.config import (
+    FEATURES,
+    Config,
+    FeatureConfig,
+    architecture,
+    features_from_json,
+    from_json,
+    to_json,
+)
 from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
 from bertcli.weights.keys import ENCODER_LAYER, TIED, canonical, theirs
@@ -25,18 +33,56 @@ from bertcli.weights.keys import ENCODER_LAYER, TIED, canonical, theirs
 LARGER = 2  # times: a config asks for more numbers than there are where a few tensors are missing, which are then named
 
 
-@dataclass(frozen=True)
-class ModelFolder:
-    """A model folder opened, its weights not yet read."""
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A folder with weights, not yet read."""
 
     path: Path
+    config: Config | FeatureConfig
+    notes: dict[str, Any]  # bertcli.json
+    seen: int  # by which it is known whether another model has come into the folder since
+
+    @property
+    def doubt(self) -> str:
+        """Returns what was taken to be so although no file of the folder says it, "" where nothing was."""
+        return ""
+
+    def fill(self, network: Network, *, new_head: bool = False, keep_head: bool = True) -> list[str]:
+        """Fill a network as `load` does. Raises `NoInput` where the folder has not the model any more that it had."""
+        fresh = load(self.path, network, new_head=new_head, keep_head=keep_head)
+        if publish.seen(self.path) != self.seen:
+            raise NoInput(f"{self.path}: another model has come there while this one was read")
+        return fresh
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureFolder(Folder):
+    """A tagger on vectors, which has no BERT and no vocabulary."""
+
+    config: FeatureConfig
+
+    def length(self, max_length: int | None) -> int:
+        """Returns 0, for there is no limit; raises `UsageError` where one is asked for."""
+        if max_length is not None:
+            raise UsageError(f"--max-length {max_length}: {self.path} reads vectors, of whole sentences")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFolder(Folder):
+    """A folder of BERT's."""
+
     config: Config
     architecture: str | None
     wordpiece: WordPiece
     casing_from: str
     max_length: int  # tokens a sequence, specials included
-    notes: dict[str, Any]  # bertcli.json
-    seen: int  # by which it is known whether another model has come into the folder since
+
+    @property
+    def doubt(self) -> str:
+        """Returns the casing where it was inferred."""
+        is_inferred = self.casing_from.startswith("inferred")
+        return f"{self.path}: {self.wordpiece.casing} ({self.casing_from})" if is_inferred else ""
 
     def length(self, max_length: int | None, usual: int | None = None) -> int:
         """Returns the tokens of a sequence: those asked for, else the usual ones, else the folder's.
@@ -48,20 +94,10 @@ class ModelFolder:
             raise UsageError(f"--max-length {max_length}: {self.path} has {positions} positions")
         return max_length or min(usual or self.max_length, self.config.max_position_embeddings)
 
-    def fill(self, network: Network, *, new_head: bool = False, keep_head: bool = True) -> list[str]:
-        """Fill a network as `load` does. Raises `NoInput` where the folder has not the model any more that it had."""
-        fresh = load(self.path, network, new_head=new_head, keep_head=keep_head)
-        if publish.seen(self.path) != self.seen:
-            raise NoInput(f"{self.path}: another model has come there while this one was read")
-        return fresh
-
 
 def open_folder(path: Path) -> ModelFolder:
     """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
-    if told := target.lacking(path):
-        raise NoInput(told)
-    seen = publish.seen(path)
-    values = folder.read_json(path / "config.json")
+    seen, values = _begun(path)
     config = from_json(values, str(path / "config.json"))
     wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path))
     if len(wordpiece.pieces) > config.vocab_size:
@@ -71,34 +107,52 @@ def open_folder(path: Path) -> ModelFolder:
     longest = folder.read_max_length(path)
     max_length = min(longest or config.max_position_embeddings, config.max_position_embeddings)
     return ModelFolder(
-        path,
-        config,
-        architecture(values, str(path / "config.json")),
-        wordpiece,
-        casing_from,
-        max_length,
-        folder.read_notes(path),
-        seen,
+        path=path,
+        config=config,
+        architecture=architecture(values, str(path / "config.json")),
+        wordpiece=wordpiece,
+        casing_from=casing_from,
+        max_length=max_length,
+        notes=folder.read_notes(path),
+        seen=seen,
     )
+
+
+def open_any(path: Path) -> ModelFolder | FeatureFolder:
+    """Returns what `open_folder` does, or a tagger on vectors."""
+    seen, values = _begun(path)
+    if values.get("model_type") != FEATURES:
+        return open_folder(path)
+    config = features_from_json(values, str(path / "config.json"))
+    check_sizes(config, tensor_headers(path), path / "config.json")
+    return FeatureFolder(path=path, config=config, notes=folder.read_notes(path), seen=seen)
+
+
+def _begun(path: Path) -> tuple[int, dict[str, Any]]:
+    if told := target.lacking(path):
+        raise NoInput(told)
+    return publish.seen(path), folder.read_json(path / "config.json")
 
 
 def save_folder(
     path: Path,
     network: Network,
     head: str | None,
-    wordpiece: WordPiece,
+    wordpiece: WordPiece | None,
     max_length: int,
     notes: dict[str, Any],
 ) -> None:
     """Write a model folder whose files appear together, in the place of an old model's. Raises `IOFailed`.
 
-    `head` is the transformers class that reads it, None where there is none.
+    `head` is the transformers class that reads it, None where there is none; a network on vectors has no vocabulary.
     """
     with publish.publishing(path) as draft:
         save(draft, network)
-        folder.write_tokenizer(draft, wordpiece.pieces, wordpiece.casing, max_length)
+        if wordpiece:
+            folder.write_tokenizer(draft, wordpiece.pieces, wordpiece.casing, max_length)
+        pad = {"pad_token_id": wordpiece.pad} if wordpiece else {}
         folder.write_json(draft / "bertcli.json", notes)
-        folder.write_json(draft / "config.json", to_json(network.config, head, pad_token_id=wordpiece.pad))
+        folder.write_json(draft / "config.json", to_json(network.config, head, **pad))
 
 
 def load(path: Path, network: Network, *, new_head: bool = False, keep_head: bool = True) -> list[str]:
@@ -116,12 +170,12 @@ def load(path: Path, network: Network, *, new_head: bool = False, keep_head: boo
     absent = [
         ours
         for ours, names in wanted.items()
-        if any(name not in found for name in names) or (ours.startswith("heads.") and not keep_head)
+        if any(name not in found for name in names) or (ours.startswith(("heads.", "bilstm.")) and not keep_head)
     ]
-    head = ("heads.", "bert.pooler.") if new_head else ()
+    head = ("heads.", "bert.pooler.", "bilstm.") if new_head else ()
     if missing := [name for ours in absent if not ours.startswith(head) for name in wanted[ours]]:
         raise BadData(f"weights are missing: {_listed(missing)}", file=str(path))
-    layers = network.config.num_hidden_layers
+    layers = network.config.num_hidden_layers if isinstance(network.config, Config) else 0
     surplus = [name for name in found if (layer := ENCODER_LAYER.match(name)) and int(layer[1]) >= layers]
     if surplus:
         raise BadData(f"{_listed(surplus)}: the config has {layers} layers only", file=str(path))
@@ -149,18 +203,21 @@ def _locations(path: Path) -> dict[str, tuple[Path, str]]:
     return {canonical(name): (header.file, name) for name, header in tensor_headers(path).items()}
 
 
-def check_sizes(config: Config, headers: dict[str, TensorHeader], file: Path) -> None:
+def check_sizes(config: Config | FeatureConfig, headers: dict[str, TensorHeader], file: Path) -> None:
     """Raise `BadData` where a config tells of a network far larger than the tensors: nobody is to make room for it.
 
     That some are missing, or of another shape, is for `load` to find.
     """
-    found = {layer[1] for name in headers if (layer := ENCODER_LAYER.match(canonical(name)))}
-    if config.num_hidden_layers > len(found):
-        expected = f"at most the {len(found)} layers that the weights have"
-        raise BadData(file=str(file), field="num_hidden_layers", found=config.num_hidden_layers, expected=expected)
-    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
-    layers = config.num_hidden_layers * (4 * config.hidden_size + 2 * config.intermediate_size)
-    wanted, there = config.hidden_size * (rows + layers), sum(header.size for header in headers.values())
+    wanted = 8 * config.bilstm * (config.hidden_size + 4 * config.bilstm)
+    if isinstance(config, Config):
+        found = {layer[1] for name in headers if (layer := ENCODER_LAYER.match(canonical(name)))}
+        if config.num_hidden_layers > len(found):
+            expected = f"at most the {len(found)} layers that the weights have"
+            raise BadData(file=str(file), field="num_hidden_layers", found=config.num_hidden_layers, expected=expected)
+        rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+        layers = config.num_hidden_layers * (4 * config.hidden_size + 2 * config.intermediate_size)
+        wanted += config.hidden_size * (rows + layers)
+    there = sum(header.size for header in headers.values())
     if wanted > LARGER * there:
         raise BadData(f"its sizes are those of {wanted} numbers, and the weights have {there}", file=str(file))
 

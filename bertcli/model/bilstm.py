@@ -1,0 +1,69 @@
+"""A bidirectional LSTM over tokens' vectors, and the weighted sum of layers that it may read (section 5.3, Table 7).
+
+The paper says "768-dimensional", not of what: here, as usual, each direction has so many units. The weighted sum is
+ELMo's (Peters et al., 2018): softmax weights and a scale.
+
+Shapes: T tokens in all, B sequences, L layers, H the width of what comes in, W the units of a direction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from bertcli.model.packed import Packed
+
+UNITS, DEPTH = 768, 2  # of a direction, and layers (section 5.3)
+
+
+class LayerMix(nn.Module):
+    """One vector out of those of several layers: their mean at first, then as it is learned."""
+
+    def __init__(self, layers: int) -> None:
+        """Make a weight for each layer, and the scale of all."""
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Returns the weighted sums: (T, H) from (T, L, H)."""
+        return self.scale * torch.einsum("l,tlh->th", self.weights.softmax(0), vectors)
+
+
+class BiLSTM(nn.Module):
+    """Two layers of LSTMs, of which one reads each sequence forwards, the other backwards."""
+
+    def __init__(self, width: int, units: int, dropout: float) -> None:
+        """Make them for vectors of a width; dropout stands between the layers."""
+        super().__init__()
+        self.lstm = nn.LSTM(width, units, DEPTH, bidirectional=True, dropout=dropout)
+
+    def forward(self, x: Tensor, packed: Packed) -> Tensor:
+        """Returns both directions' states at each token: (T, 2W) from (T, H)."""
+        order, sizes = in_steps(packed.lengths)
+        places = torch.from_numpy(order).to(x.device, non_blocking=True)
+        with torch.autocast(x.device.type, enabled=False):  # which would let cuDNN compute in fp16, gradients too
+            steps = x.to(next(self.parameters()).dtype).index_select(0, places)
+            states, _ = self.lstm(PackedSequence(steps, torch.from_numpy(sizes)))
+        return torch.empty_like(states.data).index_copy(0, places, states.data)
+
+    def ends(self, states: Tensor, packed: Packed) -> Tensor:
+        """Returns what each direction has read at its end: (B, 2W) from (T, 2W)."""
+        forwards, backwards = states.chunk(2, -1)
+        starts = packed.boundaries.long()
+        return torch.cat([forwards[starts[1:] - 1], backwards[starts[:-1]]], -1)
+
+
+def in_steps(lengths: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the order in which an LSTM takes packed tokens: (T,), and how many sequences each step has.
+
+    First come all first tokens, then all second ones, and so on, those of longer sequences before those of shorter.
+    """
+    sizes = np.array(lengths)
+    by_length = np.argsort(-sizes, kind="stable")
+    starts = np.cumsum(sizes)[by_length] - sizes[by_length]
+    step = np.arange(sizes.max())[:, None]
+    is_there = step < sizes[by_length]
+    return (starts + step)[is_there], is_there.sum(1)
