@@ -8,12 +8,19 @@ Shapes: T tokens in all, B sequences, L layers, H the width of what comes in, W 
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.utils.rnn import PackedSequence
 
 from bertcli.model.packed import Packed
+
+# cuDNN wants weights end to end, and copies them there in less time than a step of the recurrence takes.
+warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
 
 UNITS, DEPTH = 768, 2  # of a direction, and layers (section 5.3)
 
@@ -42,11 +49,15 @@ class BiLSTM(nn.Module):
 
     def forward(self, x: Tensor, packed: Packed) -> Tensor:
         """Returns both directions' states at each token: (T, 2W) from (T, H)."""
+        kind, dtype = x.device.type, next(self.parameters()).dtype
+        if torch.is_autocast_enabled(kind):
+            dtype = torch.get_autocast_dtype(kind)
         order, sizes = in_steps(packed.lengths)
         places = torch.from_numpy(order).to(x.device, non_blocking=True)
-        with torch.autocast(x.device.type, enabled=False):  # which would let cuDNN compute in fp16, gradients too
-            steps = x.to(next(self.parameters()).dtype).index_select(0, places)
-            states, _ = self.lstm(PackedSequence(steps, torch.from_numpy(sizes)))
+        steps = PackedSequence(x.to(dtype).index_select(0, places), torch.from_numpy(sizes))
+        weights = {name: weight.to(dtype) for name, weight in self.lstm.named_parameters()}
+        with torch.autocast(kind, enabled=False):  # which knows of LSTMs no other type than fp16
+            states, _ = functional_call(self.lstm, weights, (steps,))
         return torch.empty_like(states.data).index_copy(0, places, states.data)
 
     def ends(self, states: Tensor, packed: Packed) -> Tensor:
@@ -56,7 +67,7 @@ class BiLSTM(nn.Module):
         return torch.cat([forwards[starts[1:] - 1], backwards[starts[:-1]]], -1)
 
 
-def in_steps(lengths: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def in_steps(lengths: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Returns the order in which an LSTM takes packed tokens: (T,), and how many sequences each step has.
 
     First come all first tokens, then all second ones, and so on, those of longer sequences before those of shorter.
