@@ -17,6 +17,7 @@ for n in {1..20}; do printf "day $n was fine \t1\nnight $n was too long , and co
 
 bertcli read text corpus.txt --plain > docs.jsonl
 bertcli vocab corpus.txt train.tsv --size 300 > vocab.txt
+printf 'sailors sail sailboats\n%.0s' 1 2 3 | bertcli vocab --extend vocab.txt > extended.txt
 bertcli pairs docs.jsonl --max-length 64 > pairs.jsonl.zst
 bertcli mask pairs.jsonl.zst > train.jsonl.zst
 bertcli read glue-sst-2 train.tsv --plain > labelled.jsonl

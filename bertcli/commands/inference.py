@@ -26,18 +26,18 @@ workers = click.option(
 )
 
 
-def open_model(streams: Streams, path: Path) -> ModelFolder:
+def open_model(streams: Streams, path: Path, **casing: bool | None) -> ModelFolder:
     """Returns a model folder; stderr says where it is not the last word of its training.
 
-    It also says what its casing was taken to be where no file of it says so.
+    It also says what its casing was taken to be, by the switches given, where no file of it says so.
     """
     from bertcli import target
     from bertcli.weights.safetensors import open_folder
 
-    model = open_folder(path)
+    model = open_folder(path, **casing)
     if told := target.best_yet(path):
         streams.warn(told)
-    if model.casing_from.startswith("inferred"):
+    if model.casing_from != "tokenizer_config.json":
         streams.note(f"{path}: {model.wordpiece.casing} ({model.casing_from})")
     return model
 

@@ -56,14 +56,17 @@ class ModelFolder:
         return fresh
 
 
-def open_folder(path: Path) -> ModelFolder:
-    """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
+def open_folder(path: Path, **casing: bool | None) -> ModelFolder:
+    """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field.
+
+    `casing` are switches of `WordPiece.open`, that go before the folder's own.
+    """
     if told := target.lacking(path):
         raise NoInput(told)
     seen = publish.seen(path)
     values = folder.read_json(path / "config.json")
     config = from_json(values, str(path / "config.json"))
-    wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path))
+    wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path), **casing)
     if len(wordpiece.pieces) > config.vocab_size:
         problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
         raise BadData(problem, file=str(folder.vocabulary_file(path)))
@@ -120,11 +123,11 @@ def load(path: Path, network: Network, *, new_head: bool = False, keep_head: boo
     ]
     head = ("heads.", "bert.pooler.") if new_head else ()
     if missing := [name for ours in absent if not ours.startswith(head) for name in wanted[ours]]:
-        raise BadData(f"weights are missing: {_listed(missing)}", file=str(path))
+        raise BadData(f"weights are missing: {listed(missing)}", file=str(path))
     layers = network.config.num_hidden_layers
     surplus = [name for name in found if (layer := ENCODER_LAYER.match(name)) and int(layer[1]) >= layers]
     if surplus:
-        raise BadData(f"{_listed(surplus)}: the config has {layers} layers only", file=str(path))
+        raise BadData(f"{listed(surplus)}: the config has {layers} layers only", file=str(path))
     filled = {ours: names for ours, names in wanted.items() if ours not in absent}
     if any(ours.startswith("heads.mlm.") for ours in filled):
         _check_ties(found)
@@ -201,7 +204,8 @@ def _check(tensor: Tensor, name: str, shape: list[int], file: Path) -> None:
         raise BadData(f"{name}: holds numbers that are not finite", file=str(file))
 
 
-def _listed(names: list[str], limit: int = 8) -> str:
+def listed(names: list[str], limit: int = 8) -> str:
+    """Returns names for a message, the first of them where they are many."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
 
