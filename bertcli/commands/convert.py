@@ -50,8 +50,8 @@ def command(
 
     With --extend-vocab, the row of each new piece in the word embeddings is the mean of the rows of the old pieces that
     its text was cut into before, and so is its bias in the head that predicts words. A piece with a character that the
-    old vocabulary lacks gets the mean of all rows. New pieces may stand in the places of [unusedN]. What has no new
-    piece in it is read exactly as before.
+    old vocabulary lacks gets the row of [UNK]. New pieces may stand in the places of [unusedN]. A text without new
+    pieces is read exactly as before.
     """
     from bertcli import target
     from bertcli.weights.grown import grow

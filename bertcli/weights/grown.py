@@ -1,9 +1,8 @@
 """A vocabulary that grew, and the rows of its new pieces.
 
 A new piece starts from the mean of the old pieces that its text was cut into before, so that a model reads it at first
-much as it read those. Of what could not be cut nothing is known but that it is some piece: it starts from the mean of
-all, which changes the probabilities of the others least (Hewitt, "Initializing New Word Embeddings for Pretrained
-Language Models", 2021). Shapes: V old pieces, W new and old ones, H width.
+much as it read those. What could not be cut was [UNK], and starts from its row. (The mean of all pieces, as for models
+that generate text, would move the vectors of texts further.) Shapes: V old pieces, W new and old ones, H width.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ UNUSED = re.compile(r"\[unused\d+\]")  # the places that Google's vocabularies k
 class Growth:
     """All pieces, how many of them are old, and for each new one's id the old ids that its text is cut into.
 
-    There are none where the text cannot be cut, and where a piece is no text, as `[E1]`.
+    It is [UNK]'s where the text cannot be cut, and where a piece is no text, as `[E1]`.
     """
 
     wordpiece: WordPiece
@@ -41,7 +40,7 @@ class Growth:
     @property
     def figures(self) -> dict[str, Any]:
         """Returns how many pieces are new, the mean of how many old ones they are, and how many could not be cut."""
-        sizes = [len(parts) for parts in self.parts.values() if parts]
+        sizes = [len(parts) for parts in self.parts.values() if parts != [self.wordpiece.unk]]
         mean = round(sum(sizes) / len(sizes), 4) if sizes else None
         return {"new_pieces": len(self.parts), "parts": mean, "uncut": len(self.parts) - len(sizes)}
 
@@ -49,8 +48,8 @@ class Growth:
         """Returns one line."""
         mean, uncut = self.figures["parts"], self.figures["uncut"]
         cut = f": the mean of {mean:.2f} old ones each" if mean else ""
-        first = next((self.wordpiece.pieces[number] for number, parts in self.parts.items() if not parts), "")
-        rest = f"; {uncut} that the old ones do not make, as {first!r}: the mean of all" if uncut else ""
+        first = next((number for number, parts in self.parts.items() if parts == [self.wordpiece.unk]), 0)
+        rest = f"; {uncut} that they do not make, as {self.wordpiece.pieces[first]!r}, like [UNK]" if uncut else ""
         return f"{many(len(self.parts), 'new piece')}{cut}{rest}"
 
     def warnings(self) -> list[str]:
@@ -105,8 +104,7 @@ def _check_new(added: dict[int, str], old: WordPiece, file: Path) -> None:
 
 def _cut(piece: str, old: WordPiece) -> list[int]:
     text = piece.removeprefix("##")
-    ids = [] if is_bracketed(piece) else old.cut(text, inside=text != piece)
-    return [] if ids == [old.unk] else ids
+    return [old.unk] if is_bracketed(piece) else old.cut(text, inside=text != piece) or [old.unk]
 
 
 def _unmade(added: Iterable[str]) -> list[str]:
@@ -137,8 +135,7 @@ def grow(network: Network, growth: Growth) -> None:
 def _grown(rows: Tensor, growth: Growth) -> nn.Parameter:
     """Returns rows (W, H), or biases (W,), from those of the old vocabulary (V or more, H), or (V or more,)."""
     old = rows[: growth.old]
-    mean = old.mean(0)
-    grown = torch.cat([old, mean.expand(len(growth.wordpiece.pieces) - growth.old, *mean.shape)])
+    grown = torch.cat([old, old.new_empty(len(growth.wordpiece.pieces) - growth.old, *old.shape[1:])])
     for number, parts in growth.parts.items():
-        grown[number] = old[parts].mean(0) if parts else mean
+        grown[number] = old[parts].mean(0)
     return nn.Parameter(grown)

@@ -16,8 +16,8 @@ from warm import Program
 
 from bertcli.folder import read_notes
 
-NEW = ["cats", "##ab", "dogs", "stonexy"]
-TEXTS = ["the cat is in the old house", "a dog, a tree; bread and water", "xyz"]
+NEW = ["cats", "##ab", "dogs", "stonexy", "\u4e2d"]
+TEXTS = ["the cat is in the old house", "a dog, a tree; bread and water", "xyz", "what was unknown: \u4e2d"]
 KINDS = {  # each with its records, where our tasks have any
     "BertForPreTraining": "",
     "BertForMaskedLM": "",
@@ -50,7 +50,9 @@ def test_transformers_reads_the_same_numbers(program: Program, tmp_path: Path, k
     theirs = models.theirs(kind, num_labels=2 if "Question" in kind else 3)
     models.save(theirs, tmp_path / "model")
     result = grow(program, tmp_path)
-    assert "4 new pieces: the mean of 2.25 old ones each\n" in result.err
+    assert (
+        "5 new pieces: the mean of 2.25 old ones each; 1 that they do not make, as '\u4e2d', like [UNK]" in result.err
+    )
     again, old = loaded(kind, tmp_path / "grown"), theirs.state_dict()
     for name, tensor in again.state_dict().items():
         assert torch.equal(tensor[: len(old[name])], old[name]), name
@@ -88,7 +90,9 @@ def test_texts_without_a_new_piece_have_the_same_vectors(program: Program, tmp_p
     result = grow(program, tmp_path)
     assert result.err.splitlines()[0] == "model: 7 rows beyond its 92 pieces left out"
     text = "\n".join(TEXTS)
-    assert vectors(program, tmp_path, "grown", text) == vectors(program, tmp_path, "model", text)
+    before, after = (vectors(program, tmp_path, name, text) for name in ("model", "grown"))
+    assert after[-1].pop("tokens") != before[-1].pop("tokens")
+    assert after == before
     assert vectors(program, tmp_path, "grown", "the cats") != vectors(program, tmp_path, "model", "the cats")
 
 
@@ -119,7 +123,7 @@ def test_notes_come_along_and_tell_what_was_done(program: Program, bertcli: Any,
     made = "bertcli convert model --extend-vocab new.txt -o grown -q"
     for name, commands, did in (
         ("copy", [before["command"], "bertcli convert model -o copy"], {"source": "model"}),
-        ("grown", [before["command"], made], {"source": "model", "new_pieces": 4, "parts": 2.25, "uncut": 0}),
+        ("grown", [before["command"], made], {"source": "model", "new_pieces": 5, "parts": 2.25, "uncut": 1}),
         ("again", [before["command"], made, "bertcli convert grown -o again"], {"source": "grown"}),
     ):
         notes = read_notes(tmp_path / name)
