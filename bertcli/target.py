@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ MADE_BY_TRAINING = (*MODEL, "steps", "runs", "log.jsonl", "scores.jsonl", "check
 
 
 @contextmanager
-def taken(folder: Path, *, force: bool, resume: bool, warn: Callable[[str], None]) -> Iterator[None]:
+def taken(folder: Path, *, force: bool, resume: bool | None, warn: Callable[[str], None]) -> Iterator[None]:
     """Makes an output folder and holds it for one run. Raises `CannotCreate`, also where another run is at work there.
+
+    `resume` is None where there is nothing that could go on.
 
     Nothing in it is lost: the old model stays until the new one's first step, see `clear`, and what a killed run was at
     is finished, or undone. Of what is made here nothing is left at the end if the folder is empty.
@@ -49,11 +51,12 @@ def _making(folder: Path) -> Iterator[None]:
         raise CannotCreate(f"{error.filename or folder}: {error.strerror}") from error
 
 
-def _check(folder: Path, *, force: bool, resume: bool) -> None:
+def _check(folder: Path, *, force: bool, resume: bool | None) -> None:
     """Raise `CannotCreate` where a folder holds what may be neither overwritten nor resumed."""
     is_foreign = (folder / "config.json").exists() and not (folder / "bertcli.json").exists()
     if not force and (is_foreign if resume else is_worth_keeping(folder)):
-        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it, --resume goes on with a run)")
+        more = "" if resume is None else ", --resume goes on with a run"
+        raise CannotCreate(f"{folder}: holds a model already (--force overwrites it{more})")
 
 
 def is_worth_keeping(folder: Path) -> bool:
@@ -85,10 +88,10 @@ def create_empty(folder: Path, *, force: bool) -> None:
             raise CannotCreate(f"{folder}: is not empty (--force writes over what is there)")
 
 
-def clear(folder: Path) -> None:
-    """Take an old model, its log and its checkpoints out of a folder. Raises `CannotCreate`."""
+def clear(folder: Path, *, keep: Sequence[str] = ()) -> None:
+    """Take an old model, its log and its checkpoints out of a folder, but for what to keep. Raises `CannotCreate`."""
     with _making(folder):
-        for path in [folder / name for name in MADE_BY_TRAINING]:
+        for path in [folder / name for name in MADE_BY_TRAINING if name not in keep]:
             is_folder = path.is_dir() and not path.is_symlink()
             publish.vanish(path) if is_folder else path.unlink(missing_ok=True)  # half a checkpoint would be damaged
 

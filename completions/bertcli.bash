@@ -163,10 +163,13 @@ _bertcli() {
         write:--delimiter) words="" ;;
         write:--on-error) words="stop skip" ;;
         write:*) options="--several --delimiter --plain --quiet -q --on-error -h --help" argument="glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv" ;;
+        convert:-o | convert:--output) words="" ;;
+        convert:--extend-vocab) words="" ;;
+        convert:*) options="-o --output --force --extend-vocab --quiet -q --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
         show:*) options="--json -h --help" argument="" ;;
         demo:-o | demo:--output) words="" ;;
         demo:*) options="-o --output --force -h --help" argument="" ;;
-        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score write show demo" ;;
+        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score write convert show demo" ;;
     esac
     for word in "${before[@]:1}"; do
         # Once the argument is there, what follows are files.

@@ -12,6 +12,7 @@ complete -c bertcli -f -n __fish_use_subcommand -a predict -d 'Add a model'\''s 
 complete -c bertcli -f -n __fish_use_subcommand -a embed -d 'Add a model'\''s vectors to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions beside gold labels.'
 complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task, or as a table.'
+complete -c bertcli -f -n __fish_use_subcommand -a convert -d 'Turn a BERT folder, or one with a vocabulary that grew, into a model folder.'
 complete -c bertcli -f -n __fish_use_subcommand -a show -d 'Say what is in a model folder, a vocabulary or a stream.'
 complete -c bertcli -f -n __fish_use_subcommand -a demo -d 'Run the whole pipe on a small corpus that ships inside.'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
@@ -154,7 +155,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l cut -d 'classif
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l stride -d 'span: Tokens from one window to the next, half a window at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-question -d 'span: A question'\''s tokens, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-answer -d 'span: An answer'\''s tokens, at most' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l features -d 'tagging: TRAIN and --dev are embed'\''s output, a row a word: a BiLSTM learns on those vectors, and no model is read'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l features -d 'tagging: TRAIN and --dev are embed'\''s output, a row a word; a BiLSTM learns on it, and no model is read'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bilstm -d 'Put a BiLSTM of two layers between the model and its head'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bilstm-units -d 'Its units, in each direction, with --bilstm or --features' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens per sequence, specials included; what is longer is read in overlapping windows' -x
@@ -234,6 +235,14 @@ complete -c bertcli -n '__fish_seen_subcommand_from write' -l quiet -s q -d 'No 
 complete -c bertcli -n '__fish_seen_subcommand_from write' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from write' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from write; and not __fish_seen_subcommand_from glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv' -x -a 'glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -s o -l output -d 'The model folder to write' -r
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l force -d 'Overwrite a model that is there'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l extend-vocab -d 'The vocabulary grown, or a folder with it: SRC'\''s pieces keep their ids' -r
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l quiet -s q -d 'No progress and no summary on stderr'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from show' -l json -d 'One JSON object, for programs'
 complete -c bertcli -n '__fish_seen_subcommand_from show' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from demo' -s o -l output -d 'The folder to work in' -r

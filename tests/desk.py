@@ -50,7 +50,8 @@ def taken_apart(command: Command) -> Example:
     files, output = [], ""
     for parameter in command.params:
         value = given[str(parameter.name)]
-        if isinstance(parameter, click.Argument) and isinstance(parameter.type, click.Path):
+        is_path = isinstance(parameter, click.Argument) and isinstance(parameter.type, click.Path)
+        if is_path and command.kind is not Kind.STANDS_ALONE:
             files = list(value) if isinstance(value, tuple) else [value]
         elif "-o" in parameter.opts:
             output = str(value)

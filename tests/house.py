@@ -17,12 +17,14 @@ for n in {1..20}; do printf "day $n was fine \t1\nnight $n was too long , and co
 
 bertcli read text corpus.txt --plain > docs.jsonl
 bertcli vocab corpus.txt train.tsv --size 300 > vocab.txt
+printf 'sailors sail sailboats\n%.0s' 1 2 3 | bertcli vocab --extend vocab.txt > extended.txt
 bertcli pairs docs.jsonl --max-length 64 > pairs.jsonl.zst
 bertcli mask pairs.jsonl.zst > train.jsonl.zst
 bertcli read glue-sst-2 train.tsv --plain > labelled.jsonl
 bertcli write glue-sst-2 labelled.jsonl > SST-2.tsv
 printf 'review,stars\n"fine, and short",4.5\nlong,1\n' > reviews.csv
 tail -n 16 labelled.jsonl > dev.jsonl
+for n in {1..20}; do printf 'Day O\n%s O\nin O\nOslo B-LOC\n\n' $n; done > eng.train
 
 bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8
 bertcli finetune classification labelled.jsonl -o classifier --epochs 1

@@ -178,7 +178,7 @@ def test_time_grows_with_size_alone(function: Callable[[str], Any], unit: str) -
 # -- code, and other folders ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [["show"], ["predict", "-m"], ["embed", "-m"]])
+@pytest.mark.parametrize("command", [["show"], ["predict", "-m"], ["embed", "-m"], ["convert", "-o", "new"]])
 def test_no_pickle_is_opened(bertcli: Callable[..., Result], tmp_path: Path, command: list[str]) -> None:
     path = model(tmp_path / "model")
     (path / headers.FILE).unlink()

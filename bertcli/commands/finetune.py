@@ -64,7 +64,8 @@ def parse_weights(context: click.Context, parameter: click.Parameter, value: str
             "From an official GLUE file, with a score on other records after each epoch.",
         ),
         (
-            "bertcli embed tagged.jsonl | bertcli finetune tagging --features -o tagger --bilstm-units 16 --epochs 2",
+            "bertcli read conll eng.train | bertcli embed --layers concat4"
+            " | bertcli finetune tagging --features -o tagger --bilstm-units 16",
             "The feature-based approach: the model stays as it is.",
         ),
         (

@@ -28,14 +28,14 @@ workers = click.option(
 )
 
 
-def open_model(streams: Streams, path: Path) -> ModelFolder:
+def open_model(streams: Streams, path: Path, **casing: bool | None) -> ModelFolder:
     """Returns a model folder; stderr says where it is not the last word of its training.
 
-    It also says what its casing was taken to be where no file of it says so.
+    It also says what its casing was taken to be, by the switches given, where no file of it says so.
     """
     from bertcli.weights.safetensors import open_folder
 
-    return _told(streams, open_folder(path))
+    return _told(streams, open_folder(path, **casing))
 
 
 def open_any(streams: Streams, path: Path) -> ModelFolder | FeatureFolder:

@@ -125,7 +125,7 @@ def inputs(metavar: str, *, text: bool = False) -> Callable[[F], F]:
         decorators = [
             click.argument("files", nargs=-1, metavar=f"[{metavar}]...", type=click.Path(allow_dash=True)),
             click.option("--plain", is_flag=True, help="Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)."),
-            click.option("--quiet", "-q", is_flag=True, help="No progress and no summary on stderr."),
+            quiet,
             on_error,
             *([as_text] if text else []),
         ]
@@ -134,6 +134,7 @@ def inputs(metavar: str, *, text: bool = False) -> Callable[[F], F]:
     return decorate
 
 
+quiet = click.option("--quiet", "-q", is_flag=True, help="No progress and no summary on stderr.")
 as_text = click.option("--text", is_flag=True, help="Take every input as plain text, even if it begins with '{'.")
 on_error = click.option(
     "--on-error",

@@ -19,16 +19,23 @@ if TYPE_CHECKING:
     from bertcli.engine.settings import Output, Settings
 
 
+place = applied(
+    click.option(
+        "-o",
+        "--output",
+        "path",
+        required=True,
+        type=click.Path(path_type=Path),
+        help="The model folder to write.",
+    ),
+    click.option("--force", is_flag=True, help="Overwrite a model that is there."),
+)
+
+
 def options(save_every: int) -> Callable[[F], F]:
     """Adds the options that say where a run leaves its model, and when it saves on the way."""
-    path = click.Path(path_type=Path)
     return applied(
-        click.option("-o", "--output", "path", required=True, type=path, help="The model folder to write."),
-        click.option(
-            "--force",
-            is_flag=True,
-            help="Overwrite a model that is there.",
-        ),
+        place,
         click.option(
             "--resume",
             is_flag=True,
@@ -55,7 +62,11 @@ def options(save_every: int) -> Callable[[F], F]:
             callback=parse_steps,
             help="Steps after which to keep a whole model in steps/N, as in 1000,5000.",
         ),
-        click.option("--spool", type=path, help="Where ids are kept until the run is complete.  [default: under -o]"),
+        click.option(
+            "--spool",
+            type=click.Path(path_type=Path),
+            help="Where ids are kept until the run is complete.  [default: under -o]",
+        ),
     )
 
 
@@ -83,8 +94,8 @@ def prepare(
 
     if force and output.resume:
         raise UsageError("--force and --resume: begin anew, or go on?")
-    if start is not None and start.resolve().is_relative_to(output.path.resolve()):
-        raise UsageError(f"-o {output.path}: must be another folder than the model to start from, {start}")
+    if start is not None:
+        check_apart(output.path, start)
     own = target.taken(output.path, force=force, resume=output.resume, warn=streams.warn)
     if output.resume and ranks.of_first(target.is_finished(output.path)):
         if ranks.is_first:
@@ -95,6 +106,12 @@ def prepare(
     with ranks.as_one(), later():
         if ranks.is_first:
             click.get_current_context().with_resource(own)
+
+
+def check_apart(path: Path, start: Path) -> None:
+    """Raise `UsageError` where the folder to write is the one to start from, or has it inside."""
+    if start.resolve().is_relative_to(path.resolve()):
+        raise UsageError(f"-o {path}: must be another folder than the model to start from, {start}")
 
 
 def _tell_finished(streams: Streams, path: Path, runs: list[Settings]) -> None:

@@ -93,7 +93,6 @@ class Device:
         """Returns the tokens of a pass for which there is memory, at least one."""
         memory = USABLE * torch.cuda.get_device_properties(self.device).total_memory
         memory -= STATE * sum(map(torch.numel, network.parameters()))
-        assert isinstance(network.config, Config)
         return max(1, int(memory / self._kept(network.config)))
 
     def _kept(self, config: Config) -> int:
@@ -111,7 +110,6 @@ class Device:
         """Returns whether training records passes as CUDA graphs."""
         if network.bilstm is not None:  # cuDNN has the sizes of its steps on the host, where they vary
             return False
-        assert isinstance(network.config, Config)
         width = network.config.hidden_size // network.config.num_attention_heads
         is_packed = self.precision == "bf16" and has_packed_kernel(self.device, torch.bfloat16, width)
         # What is computed twice takes the state of the random generator, which a recording cannot.

@@ -76,8 +76,6 @@ class SpanHead(nn.Linear):
 class Network(nn.Module):
     """BERT and the heads of one task, by name; between them there may be a BiLSTM (section 5.1), and then no pooler."""
 
-    config: Config | FeatureConfig
-
     def __init__(self, config: Config, heads: dict[str, nn.Module], *, pooler: bool = True) -> None:
         """Put the parts together."""
         super().__init__()
@@ -104,6 +102,8 @@ def bilstm(config: Config | FeatureConfig) -> BiLSTM | None:
 
 class FeatureNetwork(Network):
     """A BiLSTM and the heads of a task on vectors that come with the batch, in the place of BERT (section 5.3)."""
+
+    config: FeatureConfig  # type: ignore[assignment]  # the sizes of what is there
 
     def __init__(self, config: FeatureConfig, heads: dict[str, nn.Module]) -> None:
         """Put the parts together."""

@@ -120,12 +120,12 @@ class WordPiece:
         ends = accumulate([self.lengths[index] for index in ids], initial=0) if len(ids) > 1 else (0, len(word))
         return Encoding(ids, list(pairwise(ends)))
 
-    def cut(self, word: str) -> list[int]:
-        """Returns the greedy longest-match-first pieces of a normalised word."""
+    def cut(self, word: str, *, inside: bool = False) -> list[int]:
+        """Returns the greedy longest-match-first pieces of a normalised word, or of the rest of one (`inside`)."""
         if len(word) > self.max_chars:
             return [self.unk]
         ids: list[int] = []
-        rest, prefix, find = word, 0, self.ids.get
+        rest, prefix, find = (f"##{word}", 2, self.ids.get) if inside else (word, 0, self.ids.get)
         while len(rest) > prefix:
             piece = rest[: self._longest]
             while (index := find(piece)) is None:

@@ -80,9 +80,9 @@ class ModelFolder(Folder):
 
     @property
     def doubt(self) -> str:
-        """Returns the casing where it was inferred."""
-        is_inferred = self.casing_from.startswith("inferred")
-        return f"{self.path}: {self.wordpiece.casing} ({self.casing_from})" if is_inferred else ""
+        """Returns the casing where the folder's files leave it open."""
+        is_told = self.casing_from == "tokenizer_config.json"
+        return "" if is_told else f"{self.path}: {self.wordpiece.casing} ({self.casing_from})"
 
     def length(self, max_length: int | None, usual: int | None = None) -> int:
         """Returns the tokens of a sequence: those asked for, else the usual ones, else the folder's.
@@ -95,11 +95,14 @@ class ModelFolder(Folder):
         return max_length or min(usual or self.max_length, self.config.max_position_embeddings)
 
 
-def open_folder(path: Path) -> ModelFolder:
-    """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field."""
+def open_folder(path: Path, **casing: bool | None) -> ModelFolder:
+    """Returns a folder's config, tokenizer and notes; raises `NoInput`, or `BadData` naming file and field.
+
+    `casing` are switches of `WordPiece.open`, that go before the folder's own.
+    """
     seen, values = _begun(path)
     config = from_json(values, str(path / "config.json"))
-    wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path))
+    wordpiece, casing_from = WordPiece.open(folder.vocabulary_file(path), **casing)
     if len(wordpiece.pieces) > config.vocab_size:
         problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
         raise BadData(problem, file=str(folder.vocabulary_file(path)))
@@ -174,11 +177,11 @@ def load(path: Path, network: Network, *, new_head: bool = False, keep_head: boo
     ]
     head = ("heads.", "bert.pooler.", "bilstm.") if new_head else ()
     if missing := [name for ours in absent if not ours.startswith(head) for name in wanted[ours]]:
-        raise BadData(f"weights are missing: {_listed(missing)}", file=str(path))
+        raise BadData(f"weights are missing: {listed(missing)}", file=str(path))
     layers = network.config.num_hidden_layers if isinstance(network.config, Config) else 0
     surplus = [name for name in found if (layer := ENCODER_LAYER.match(name)) and int(layer[1]) >= layers]
     if surplus:
-        raise BadData(f"{_listed(surplus)}: the config has {layers} layers only", file=str(path))
+        raise BadData(f"{listed(surplus)}: the config has {layers} layers only", file=str(path))
     filled = {ours: names for ours, names in wanted.items() if ours not in absent}
     if any(ours.startswith("heads.mlm.") for ours in filled):
         _check_ties(found)
@@ -258,7 +261,8 @@ def _check(tensor: Tensor, name: str, shape: list[int], file: Path) -> None:
         raise BadData(f"{name}: holds numbers that are not finite", file=str(file))
 
 
-def _listed(names: list[str], limit: int = 8) -> str:
+def listed(names: list[str], limit: int = 8) -> str:
+    """Returns names for a message, the first of them where they are many."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
 

@@ -19,6 +19,7 @@ import pkgutil
 import random
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -32,7 +33,7 @@ if __name__ == "__main__":
 from fuzz import checks
 from fuzz.attempt import Outcome, attempt
 from fuzz.mutate import BOMB, mutated
-from fuzz.targets import Target, targets
+from fuzz.targets import OUTPUT, Target, targets
 
 from bertcli import lines
 from bertcli.errors import Status
@@ -90,6 +91,7 @@ def fuzz(target: Target, given: Iterable[tuple[bytes, list[str]]], keep: Path | 
             (folder / target.place).write_bytes(data)
             before = listing(Path(home))
             outcome = attempt(line, folder)
+            shutil.rmtree(folder / OUTPUT, ignore_errors=True)
             problem = judged(target, line, data, outcome) or (
                 "a file was touched" if listing(Path(home)) != before else ""
             )

@@ -20,7 +20,7 @@ RECORDS = (*BYTES, *LINES, *[value] * 6, *FRAMES)
 COMPUTED = tuple(kind for kind in RECORDS if kind is not bomb)  # a model takes its time for each of a million lines
 FOREIGN = (*BYTES, *BYTES, *LINES, *FRAMES)
 FILES = (*BYTES, *LINES)  # not streams: nobody compresses them
-INPUT = "input"
+INPUT, OUTPUT = "input", "output"
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Target:
     @property
     def needs_torch(self) -> bool:
         """Returns whether a line of it computes."""
-        return any(line[0] in ("predict", "embed", "learn") for line in self.lines)
+        return any(line[0] in ("predict", "embed", "convert", "learn") for line in self.lines)
 
     def seeds(self) -> list[Path]:
         """Returns the files that inputs are made of."""
@@ -129,10 +129,13 @@ def _files() -> Iterator[Target]:
     text = str(CORPUS / "tokenize/lines.txt")
     show, ids = ["show", "vocab.txt", "--json"], ["tokenize", text, "-v", "vocab.txt", "--workers", "1"]
     yield Target("vocab.txt", (show, ids), checks.vocabulary, FILES, "vocab.txt", seeded_by="model/vocab.txt")
+    grow = ["convert", str(CORPUS / "model"), "--extend-vocab", "new.txt", "-o", OUTPUT]
+    yield Target("new.txt", (grow,), checks.nothing, FILES, "new.txt", seeded_by="model/vocab.txt")
     uses = (
         ["show", "model"],
         ["predict", text, "-m", "model", "--device", "cpu"],
         ["embed", text, "-m", "model", "--device", "cpu"],
+        ["convert", "model", "-o", OUTPUT],
     )
     config = (*FILES, *[value] * 20)
     for name, kinds in (
