@@ -25,6 +25,7 @@ bertcli write glue-sst-2 labelled.jsonl > SST-2.tsv
 printf 'review,stars\n"fine, and short",4.5\nlong,1\n' > reviews.csv
 tail -n 16 labelled.jsonl > dev.jsonl
 for n in {1..20}; do printf 'Day O\n%s O\nin O\nOslo B-LOC\n\n' $n; done > eng.train
+tail -n 20 eng.train > eng.testa
 
 bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8
 bertcli finetune classification labelled.jsonl -o classifier --epochs 1
