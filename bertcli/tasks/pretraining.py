@@ -17,7 +17,8 @@ from bertcli.errors import BadData
 from bertcli.metrics import pretraining as metrics
 from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
-from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
+from bertcli.randomness import randomness
+from bertcli.records import MaskedPair, Pair, Record, Words, checker, key
 from bertcli.tasks.task import Batch, Example, Task, array, finite, grain, packed, sequence
 from bertcli.text.mask import Masker, Masking, MaskRule
 from bertcli.text.wordpiece import WordPiece
