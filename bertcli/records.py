@@ -145,6 +145,17 @@ class Choice(Choices):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MinimalPair:
+    """A good sentence and a bad one that hardly differs; its paradigm is one way to show a phenomenon of grammar."""
+
+    id: Any = None
+    good: str
+    bad: str
+    phenomenon: str | None = None
+    paradigm: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClassificationPrediction:
     """A predicted label beside the gold one, or labels beside labels, as `score classification` reads them."""
 
@@ -199,6 +210,15 @@ class PretrainingPrediction:
     prediction: list[list[dict[str, Any]]]
     details: dict[str, Any]
     is_next: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimalPairPrediction:
+    """Whether a minimal pair's good sentence was found likelier, as `score pairs` reads it."""
+
+    phenomenon: str | None = None
+    paradigm: str | None = None
+    prediction: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,10 @@ bertcli read glue-sst-2 train.tsv --plain > labelled.jsonl
 bertcli write glue-sst-2 labelled.jsonl > SST-2.tsv
 printf 'review,stars\n"fine, and short",4.5\nlong,1\n' > reviews.csv
 tail -n 16 labelled.jsonl > dev.jsonl
+for n in {1..4}; do
+    echo '{"sentence_good": "The road was long.", "sentence_bad": "The road were long.",' \
+        '"linguistics_term": "agreement", "UID": "number", "pairID": "'$n'"}'
+done > blimp.jsonl
 
 bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8
 bertcli finetune classification labelled.jsonl -o classifier --epochs 1

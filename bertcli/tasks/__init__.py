@@ -10,6 +10,7 @@ from bertcli.errors import BadData
 from bertcli.tasks.choice import Choice
 from bertcli.tasks.classification import ONE, SEVERAL, Classification
 from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
+from bertcli.tasks.pseudo_likelihood import PseudoLikelihood
 from bertcli.tasks.regression import Regression
 from bertcli.tasks.span import Rule, Span
 from bertcli.tasks.tagging import Tagging
@@ -32,10 +33,13 @@ def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
     return NEW[name](wordpiece, max_length, **own)
 
 
-def of_folder(model: ModelFolder, max_length: int, *, top_k: int = 5, nbest: int = 0, **rule: Any) -> Task:
+def of_folder(
+    model: ModelFolder, max_length: int, *, top_k: int = 5, pseudo_likelihood: bool = False, nbest: int = 0, **rule: Any
+) -> Task:
     """Returns the task that a folder's head was made for; raises `BadData` where it has none of ours.
 
-    `rule` has what is given of a span's rule, instead of what the folder's notes say.
+    `pseudo_likelihood` is what a pre-trained model is then asked for, instead of what may stand in a gap. `rule` has
+    what is given of a span's rule, instead of what the folder's notes say.
     """
     wordpiece, labels, kind = model.wordpiece, model.config.labels, model.architecture
     if kind == "BertForSequenceClassification":
@@ -52,6 +56,8 @@ def of_folder(model: ModelFolder, max_length: int, *, top_k: int = 5, nbest: int
         ours = (each.architecture for each in (Classification, Tagging, Span, Choice))
         expected = " or ".join([*map(str, ours), *OBJECTIVES.values()])
         raise BadData(file=str(model.path / "config.json"), field="architectures", found=kind, expected=expected)
+    if pseudo_likelihood:
+        return PseudoLikelihood(wordpiece, max_length)
     return Pretraining(wordpiece, max_length, objective=objective, top_k=top_k, training=False)
 
 
