@@ -37,6 +37,8 @@ class PseudoLikelihood(Task):
     def __init__(self, wordpiece: WordPiece, max_length: int) -> None:
         """Take how texts are read."""
         self.wordpiece, self.max_length = wordpiece, max_length
+        # Examples share their arrays, which are then made once, and once travel to other processes with a batch.
+        self._numbers = [array([number]) for number in range(max_length)]
         self._unscored = {wordpiece.cls, wordpiece.sep, wordpiece.mask}
 
     # -- encode
@@ -79,14 +81,14 @@ class PseudoLikelihood(Task):
         for (a, b), (c, d) in spans:
             other = None if second is None else second[c:d]
             window, _ = sequence(self.wordpiece, first[a:b], other, self.max_length)
-            windows.append({**window, "text": array([number])})
+            windows.append({**window, "text": self._numbers[number]})
         for side, ids in enumerate((first, second or [])):
             own = [span[side] for span in spans]
             for token, best in enumerate(best_window(own, len(ids))):
                 if ids[token] not in self._unscored:
                     window = windows[best]
                     begin = int(window["segment_b"][0]) if side else 1
-                    yield {**window, "place": array([begin + token - own[best][0]])}
+                    yield {**window, "place": self._numbers[begin + token - own[best][0]]}
 
     def _windows(self, first: int, second: int | None) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Returns the (start, end) of each window in a text of such a length, and in the one that is read with it."""
