@@ -6,9 +6,7 @@ Records travel as plain dicts, so that unknown fields pass through; the dataclas
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
@@ -147,6 +145,17 @@ class Choice(Choices):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MinimalPair:
+    """A good sentence and a bad one that hardly differs; its paradigm is one way to show a phenomenon of grammar."""
+
+    id: Any = None
+    good: str
+    bad: str
+    phenomenon: str | None = None
+    paradigm: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClassificationPrediction:
     """A predicted label beside the gold one, or labels beside labels, as `score classification` reads them."""
 
@@ -201,6 +210,15 @@ class PretrainingPrediction:
     prediction: list[list[dict[str, Any]]]
     details: dict[str, Any]
     is_next: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimalPairPrediction:
+    """Whether a minimal pair's good sentence was found likelier, as `score pairs` reads it."""
+
+    phenomenon: str | None = None
+    paradigm: str | None = None
+    prediction: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,20 +336,3 @@ def score_of(details: dict[str, Any], name: str, field: str) -> float:
     if type(value) not in (int, float) or not -LARGEST_SCORE < value < LARGEST_SCORE:
         raise BadData(field=field, found=value, expected="a number, as predict makes it")
     return float(value)
-
-
-def below(limit: int, rng: random.Random) -> int:
-    """Returns a random whole number from 0 to below the limit.
-
-    Made of `random()`, which alone among a generator's methods gives the same numbers in every version of Python.
-    """
-    return int(rng.random() * limit)
-
-
-def randomness(seed: int, epoch: int, key: str) -> random.Random:
-    """Returns the random numbers of one record in one epoch (or copy), the same on every machine and version.
-
-    They depend on nothing else, so that a record can be made again without replaying the stream.
-    """
-    digest = hashlib.blake2b(f"{seed} {epoch} {key}".encode(), digest_size=8).digest()
-    return random.Random(int.from_bytes(digest, "big"))

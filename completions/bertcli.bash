@@ -28,7 +28,7 @@ _bertcli() {
         read:--several) words="" ;;
         read:--delimiter) words="" ;;
         read:--on-error) words="stop skip" ;;
-        read:*) options="--document --split --predictions --evidence --words --seed --documents --scheme --text --text-pair --label --id --number --several --no-header --delimiter --plain --quiet -q --on-error -h --help" argument="text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag conll csv tsv" ;;
+        read:*) options="--document --split --predictions --evidence --words --seed --documents --scheme --text --text-pair --label --id --number --several --no-header --delimiter --plain --quiet -q --on-error -h --help" argument="text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag blimp conll csv tsv" ;;
         tokenize:--on-error) words="stop skip" ;;
         tokenize:--field) words="" ;;
         tokenize:--workers) compopt +o default ;;
@@ -141,7 +141,7 @@ _bertcli() {
         predict:--max-tokens) compopt +o default ;;
         predict:--kernels) words="auto off" ;;
         predict:--compile) words="auto on off" ;;
-        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --nbest --null-threshold --stride --max-question --max-answer --workers --device --precision --max-tokens --kernels --compile -h --help" argument="" ;;
+        predict:*) options="--plain --quiet -q --on-error --text -m --model --max-length --top-k --pseudo-likelihood --nbest --null-threshold --stride --max-question --max-answer --workers --device --precision --max-tokens --kernels --compile -h --help" argument="" ;;
         embed:--on-error) words="stop skip" ;;
         embed:-m | embed:--model) words="" ;;
         embed:--layers) words="" ;;
@@ -158,7 +158,7 @@ _bertcli() {
         embed:*) options="--plain --quiet -q --on-error --text -m --model --layers --pool --dtype --vectors --max-length --workers --device --precision --max-tokens --kernels --compile -h --help" argument="" ;;
         score:--positive) words="" ;;
         score:--on-error) words="stop skip" ;;
-        score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification regression tagging span choice pretraining" ;;
+        score:*) options="--positive --plain --quiet -q --on-error -h --help" argument="classification regression tagging span choice pretraining pairs" ;;
         write:--several) words="" ;;
         write:--delimiter) words="" ;;
         write:--on-error) words="stop skip" ;;

@@ -49,7 +49,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from read' -l plain -d 'Write pla
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from read' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from read; and not __fish_seen_subcommand_from text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag conll csv tsv' -x -a 'text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag conll csv tsv'
+complete -c bertcli -n '__fish_seen_subcommand_from read; and not __fish_seen_subcommand_from text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag blimp conll csv tsv' -x -a 'text glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad triviaqa swag blimp conll csv tsv'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from tokenize' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
@@ -193,6 +193,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from predict' -l text -d 'Take ev
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -s m -l model -d 'The model folder; of several, the mean of their answers counts' -r
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l max-length -d 'Tokens per sequence, specials included; what is longer is read in windows' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l top-k -d 'pretraining: Pieces to name for each hidden token' -x
+complete -c bertcli -n '__fish_seen_subcommand_from predict' -l pseudo-likelihood -d 'pretraining: Tell how likely a text is, each of its tokens hidden in turn'
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l nbest -d 'span: Answers to name, each with its probability' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l null-threshold -d 'span: There is no answer where its score is so far below that of none; inf: there always is' -x
 complete -c bertcli -n '__fish_seen_subcommand_from predict' -l stride -d 'span: Tokens from one window to the next, half a window at most' -x
@@ -227,7 +228,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from score' -l plain -d 'Write pl
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from score' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from score; and not __fish_seen_subcommand_from classification regression tagging span choice pretraining' -x -a 'classification regression tagging span choice pretraining'
+complete -c bertcli -n '__fish_seen_subcommand_from score; and not __fish_seen_subcommand_from classification regression tagging span choice pretraining pairs' -x -a 'classification regression tagging span choice pretraining pairs'
 complete -c bertcli -n '__fish_seen_subcommand_from write' -l several -d 'csv, tsv: A cell holds several labels, joined by this' -r
 complete -c bertcli -n '__fish_seen_subcommand_from write' -l delimiter -d 'csv: What parts the columns' -r
 complete -c bertcli -n '__fish_seen_subcommand_from write' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'

@@ -26,6 +26,10 @@ printf 'review,stars\n"fine, and short",4.5\nlong,1\n' > reviews.csv
 tail -n 16 labelled.jsonl > dev.jsonl
 for n in {1..20}; do printf 'Day O\n%s O\nin O\nOslo B-LOC\n\n' $n; done > eng.train
 tail -n 20 eng.train > eng.testa
+for n in {1..4}; do
+    echo '{"sentence_good": "The road was long.", "sentence_bad": "The road were long.",' \
+        '"linguistics_term": "agreement", "UID": "number", "pairID": "'$n'"}'
+done > blimp.jsonl
 
 bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8
 bertcli finetune classification labelled.jsonl -o classifier --epochs 1

@@ -24,6 +24,7 @@ ORDER: list[set[str]] = [
     {"errors"},
     {"torchrun"},
     {"records"},
+    {"randomness"},
     {"vectors"},
     {"frames"},
     {"lines"},

@@ -101,6 +101,11 @@ def home(house: Path, tmp_path: Path) -> Path:
             ["predict", "pairs.jsonl.zst", "-m", "model", "--nbest", 2],
             "--nbest is an option of span, not of pretraining",
         ),
+        (
+            ["predict", "dev.jsonl", "-m", "classifier", "--pseudo-likelihood"],
+            "--pseudo-likelihood is an option of pretraining, not of classification",
+        ),
+        (["predict", "dev.jsonl", "--pseudo-likelihood", "--top-k", 2], "--pseudo-likelihood and --top-k"),
         (["predict", "pairs.jsonl.zst", "-m", "model", "-m", "model"], "several models are an ensemble of a task"),
         ([*PREDICT, "-m", "model"], "classifier and model differ in their tasks"),
         ([*PREDICT, "-m", "nowhere"], "nowhere/config.json: No such file"),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bertcli import records
 from bertcli.errors import BadData
-from bertcli.records import Answer, Document, MaskedPair, Words, checker, key, randomness
+from bertcli.randomness import randomness
+from bertcli.records import Answer, Document, MaskedPair, Words, checker, key
 
 SCHEMAS = [kind for kind in vars(records).values() if is_dataclass(kind) and isinstance(kind, type)]
 

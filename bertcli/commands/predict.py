@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     kind=options.Kind.ADDS,
     reads=(
         "Records of the model's task, labels not needed; for a tagger on features with the vectors that embed adds. "
-        "For a pre-trained model: masked pairs, pairs, or text with [MASK], plain or as "
-        '{"text", "text_pair"?}.'
+        'For a pre-trained model: masked pairs, pairs, or text with [MASK], plain or as {"text", "text_pair"?}; with '
+        '--pseudo-likelihood pairs, any text, or {"good", "bad"}.'
     ),
     writes=(
         'The same with "prediction", the bare answer, and "details". classification: the label, or a list of them, and '
         '{"probabilities": {label: p}}. regression: the number. tagging: a label a word, and {"probabilities": [p]}. '
         'span: the text, and {"start", "end", "score", "null_score", "nbest"?}. choice: the index, and '
         '{"probabilities": [p]}. Pre-trained: for each hidden token a list of {"token", "probability"}, and as far as '
-        'they apply {"is_next_probability", "loss"}.'
+        'they apply {"is_next_probability", "loss"}. With --pseudo-likelihood: a number, and {"log_likelihood", '
+        '"log_likelihoods": [log p], "tokens"}; of two sentences true where the good one is likelier, and '
+        '{"log_likelihoods": [good, bad]}.'
     ),
     examples=[
         ("bertcli predict dev.jsonl -m classifier > predicted.jsonl.zst", "The class of each text."),
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
             "bertcli predict train.jsonl.zst | bertcli score pretraining",
             "Loss and accuracy of a pre-trained model.",
         ),
+        (
+            "echo 'the road was long' | bertcli predict --pseudo-likelihood --plain",
+            "How likely a pre-trained model finds a sentence.",
+        ),
     ],
 )
 @options.inputs("FILE", text=True)
@@ -62,6 +68,12 @@ if TYPE_CHECKING:
 )
 @owned.option(
     ("pretraining",), "--top-k", type=options.Integer(1), help="Pieces to name for each hidden token.  [default: 5]"
+)
+@owned.option(
+    ("pretraining",),
+    "--pseudo-likelihood",
+    is_flag=True,
+    help="Tell how likely a text is, each of its tokens hidden in turn.",
 )
 @owned.option(("span",), "--nbest", type=options.Integer(1), help="Answers to name, each with its probability.")
 @owned.option(
@@ -89,6 +101,12 @@ def command(
     once. What is longer than the model is read in overlapping windows, combined as for `finetune`; where a gap is to
     be filled it is an error.
 
+    With `--pseudo-likelihood` a pre-trained model hides each piece of a text in turn and tells the log of its
+    probability given all the others, in nats; their sum is the text's (Salazar et al. 2020). `log_likelihoods` has one
+    for each of the `tokens`: all pieces but [CLS], [SEP] and what is a [MASK] already. Of a text longer than the model
+    each piece is hidden in the window in which it has the most context. Of a minimal pair, as `read blimp` makes them,
+    both sentences are judged.
+
     Several models of one task, with the same vocabulary and labels, are an ensemble: probabilities are the means of
     each model's, regression's numbers too, and for span the scores of the tokens in each window and the
     thresholds of no answer.
@@ -110,6 +128,8 @@ def task_of(folders: list[ModelFolder | FeatureFolder], max_length: int | None, 
     given = {name: value for name, value in own.items() if value is not None}
     first, *others = [of_folder(folder, length, **given) for folder in folders]
     owned.own(first.name, own)
+    if {"pseudo_likelihood", "top_k"} <= given.keys():
+        raise UsageError("--pseudo-likelihood and --top-k: no pieces are named but the text's own")
     if others and first.name == "pretraining":
         raise UsageError("several models are an ensemble of a task that they were fine-tuned for")
     for folder, task in zip(folders[1:], others, strict=True):

@@ -20,13 +20,14 @@ from bertcli.schemes import SCHEMES
     reads=(
         "A file in FORMAT, as it is or compressed by zstd or gzip: text, csv and tsv; the official files of GLUE's "
         "nine tasks and AX (glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli "
-        "glue-ax), for training, development and test; squad (1.1 and 2.0), triviaqa, swag (both layouts), conll."
+        "glue-ax), for training, development and test; squad (1.1 and 2.0), triviaqa, swag (both layouts), blimp, "
+        "conll."
     ),
     writes=(
         'text: documents {"id", "sentences"} or {"id", "text"}. GLUE, csv, tsv: {"id", "text", "text_pair"?, "label"?} '
         '(a name, of glue-sts-b and with --number a number; with --several "labels"). squad, triviaqa: {"id", '
-        '"question", "context", "answers"?}. swag: {"id", "text", "choices", "label"?}. conll: {"id", "words", '
-        '"labels"?, "columns"?, "sentences"?, "document"?}.'
+        '"question", "context", "answers"?}. swag: {"id", "text", "choices", "label"?}. blimp: {"id", "good", "bad", '
+        '"phenomenon", "paradigm"}. conll: {"id", "words", "labels"?, "columns"?, "sentences"?, "document"?}.'
     ),
     examples=[
         ("bertcli read text corpus.txt > docs.jsonl.zst", "A text becomes documents for pairs."),
@@ -116,13 +117,14 @@ def command(streams: Streams, name: str, **given: Any) -> None:
     """Turn other people's files into documents or task records.
 
     FORMAT is text, a task of GLUE (glue-cola, glue-sst-2, glue-mrpc, glue-sts-b, glue-qqp, glue-mnli, glue-qnli,
-    glue-rte, glue-wnli, or its diagnostic set glue-ax), squad, triviaqa, swag, conll, csv or tsv.
+    glue-rte, glue-wnli, or its diagnostic set glue-ax), squad, triviaqa, swag, blimp, conll, csv or tsv.
 
     A record is written as soon as its last line is there, but for squad and triviaqa, whose files are one object. Its
     `id` is its number in the file, from "0", or the file's own where the format has one; with several files, the file's
-    name comes before it, as in "b.txt:0", but for squad and triviaqa, whose ids are unique. With `--document line` each
-    line becomes a document's `text`, unless `--split` asks for sentences. The rows of conll have up to five columns,
-    first the word and last the label; those between pass as `columns`, and `document` tells where -DOCSTART- stood.
+    name comes before it, as in "b.txt:0", but for squad, triviaqa and blimp, whose ids are unique. With `--document
+    line` each line becomes a document's `text`, unless `--split` asks for sentences. The rows of conll have up to five
+    columns, first the word and last the label; those between pass as `columns`, and `document` tells where -DOCSTART-
+    stood. The other fields of blimp pass under their own names.
 
     GLUE's columns are found by the names in the header, so that others may be there too; nothing is quoted, and white
     space round a column is dropped. Labels are the task's own; test files have none.
@@ -139,7 +141,7 @@ def command(streams: Streams, name: str, **given: Any) -> None:
         for lines in files:
             prefix = f"{lines.name}:" if prefixed else ""
             for record in read(lines):
-                named = {name: prefix + record[name] for name in ("id", "document") if name in record}
+                named = {name: prefix + record[name] for name in ("id", "document") if prefix and name in record}
                 out.write(record | named)
 
 

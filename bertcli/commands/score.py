@@ -9,7 +9,7 @@ import click
 from bertcli.commands import options, owned
 from bertcli.commands.streams import Streams
 
-TASKS = ("classification", "regression", "tagging", "span", "choice", "pretraining")
+TASKS = ("classification", "regression", "tagging", "span", "choice", "pretraining", "pairs")
 
 
 @options.command(
@@ -18,7 +18,8 @@ TASKS = ("classification", "regression", "tagging", "span", "choice", "pretraini
     reads=(
         "Predictions beside gold labels, as predict writes them: `prediction`, and `label` of classification, "
         "regression and choice, `labels` of tagging and of classification with several labels a text, `answers` of "
-        "span. pretraining: `masked_tokens`, `prediction`, `details`, and `is_next` where there are two segments."
+        "span. pretraining: `masked_tokens`, `prediction`, `details`, and `is_next` where there are two segments. "
+        "pairs: `prediction`, and as far as they are there `phenomenon` and `paradigm`."
     ),
     writes="One plain JSON object with every metric of the task, in the units of the official scripts.",
     examples=[
@@ -34,6 +35,10 @@ TASKS = ("classification", "regression", "tagging", "span", "choice", "pretraini
         (
             """echo '{"answers": [{"text": "the cat", "start": 0}], "prediction": "A cat."}' | bertcli score span""",
             "Articles, case and punctuation are nothing to SQuAD.",
+        ),
+        (
+            "bertcli read blimp blimp.jsonl | bertcli predict --pseudo-likelihood | bertcli score pairs",
+            "How often a pre-trained model finds the good sentence of two likelier.",
         ),
     ],
 )
@@ -73,6 +78,9 @@ def command(streams: Streams, task: str, positive: str | None) -> None:
 
     TASK pretraining gives `mlm_loss` (mean cross-entropy a masked token, in nats), `perplexity`, `mlm_accuracy`
     and `nsp_accuracy`, and how many `masked` tokens and `pairs` they stand for.
+
+    TASK pairs gives as `accuracy` the share of minimal pairs whose good sentence was found likelier, a fraction, and
+    under `phenomena` and `paradigms` the `accuracy` and `total` of each that has a name.
 
     `total` is the number of records. A metric of which there is nothing to count is left out; empty input gives a
     `total` of 0.

@@ -53,6 +53,7 @@ READERS = {
     "squad": Place("squad", "read"),
     "triviaqa": Place("triviaqa", "read"),
     "swag": Place("swag", "read"),
+    "blimp": Place("blimp", "read"),
     "conll": Place("conll", "read"),
     "csv": Place("table", "read_csv"),
     "tsv": Place("table", "read_tsv"),
@@ -67,7 +68,7 @@ WRITERS = {
     "tsv": Place("table", "write_tsv"),
 }  # the names that `write` takes
 PREDICTIONS = {**_glue("predictions"), "squad": Place("squad", "predictions")}
-GLOBAL_IDS = {"squad", "triviaqa"}
+GLOBAL_IDS = {"squad", "triviaqa", "blimp"}
 
 
 def reader(name: str) -> Reader:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from bertcli.errors import BadData
 from bertcli.formats import rows
 from bertcli.lines import Lines
-from bertcli.records import Record, below, key, randomness
+from bertcli.randomness import below, randomness
+from bertcli.records import Record, key
 
 GOLD = "gold-ending"  # tells the full layout
 ENDING, DISTRACTOR = re.compile(r"ending\d+"), re.compile(r"distractor-\d+")

@@ -11,6 +11,7 @@ from bertcli.tasks.choice import Choice
 from bertcli.tasks.classification import ONE, SEVERAL, Classification
 from bertcli.tasks.features import FeatureTagging
 from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
+from bertcli.tasks.pseudo_likelihood import PseudoLikelihood
 from bertcli.tasks.regression import Regression
 from bertcli.tasks.span import Rule, Span
 from bertcli.tasks.tagging import Tagging
@@ -42,11 +43,18 @@ def kind_of(model: ModelFolder) -> str | None:
 
 
 def of_folder(
-    model: ModelFolder | FeatureFolder, max_length: int, *, top_k: int = 5, nbest: int = 0, **rule: Any
+    model: ModelFolder | FeatureFolder,
+    max_length: int,
+    *,
+    top_k: int = 5,
+    pseudo_likelihood: bool = False,
+    nbest: int = 0,
+    **rule: Any,
 ) -> Task:
     """Returns the task that a folder's head was made for; raises `BadData` where it has none of ours.
 
-    `rule` has what is given of a span's rule, instead of what the folder's notes say.
+    `pseudo_likelihood` is what a pre-trained model is then asked for, instead of what may stand in a gap. `rule` has
+    what is given of a span's rule, instead of what the folder's notes say.
     """
     if isinstance(model, FeatureFolder):
         config, source = model.config, model.notes.get("source")
@@ -66,6 +74,8 @@ def of_folder(
         ours = (each.architecture for each in (Classification, Tagging, Span, Choice))
         expected = " or ".join([*map(str, ours), *OBJECTIVES.values()])
         raise BadData(file=str(model.path / "config.json"), field="architectures", found=kind, expected=expected)
+    if pseudo_likelihood:
+        return PseudoLikelihood(wordpiece, max_length)
     return Pretraining(wordpiece, max_length, objective=objective, top_k=top_k, training=False)
 
 

@@ -17,7 +17,8 @@ from bertcli.errors import BadData
 from bertcli.metrics import pretraining as metrics
 from bertcli.model.config import Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
-from bertcli.records import MaskedPair, Pair, Record, Words, checker, key, randomness
+from bertcli.randomness import randomness
+from bertcli.records import MaskedPair, Pair, Record, Words, checker, key
 from bertcli.tasks.task import Batch, Example, Task, array, finite, grain, packed, sequence
 from bertcli.text.mask import Masker, Masking, MaskRule
 from bertcli.text.wordpiece import WordPiece
@@ -79,12 +80,8 @@ class Pretraining(Task):
     def _encode_pair(self, record: Record, index: int) -> Example:
         is_masked = record.get("masked_positions") is not None
         checker(MaskedPair if is_masked else Pair)(record)
-        ids = self.wordpiece.ids_of(record["tokens"])
-        if not ids:
-            raise BadData(field="tokens", found=[], expected="[CLS] and more")
-        border, is_next = record.get("segment_b"), record.get("is_next")
-        if border is not None and not 0 < border < len(ids):
-            raise BadData(field="segment_b", found=border, expected="the index of a token")
+        ids, border = pair_ids(self.wordpiece, record)
+        is_next = record.get("is_next")
         if self.training and self.has_nsp and is_next is None:
             expected = "true or false for next-sentence prediction (else --objective mlm)"
             raise BadData(field="is_next", found=None, expected=expected)
@@ -127,12 +124,8 @@ class Pretraining(Task):
 
     def _encode_text(self, record: Record) -> Example:
         checker(Words)(record)
-        words, pair = record.get("words"), record.get("text_pair")
-        text = record["text"] if words is None else " ".join(words)
-        first, second = (
-            None if part is None else self.wordpiece.encode(part, mask_is_special=True).ids for part in (text, pair)
-        )
-        example, _ = sequence(self.wordpiece, first or [], second, len(first or []) + len(second or []) + 3)
+        first, second = text_ids(self.wordpiece, record)
+        example, _ = sequence(self.wordpiece, first, second, len(first) + len(second or []) + 3)
         hidden = np.flatnonzero(example["ids"] == self.wordpiece.mask)
         return {
             **example,
@@ -271,3 +264,21 @@ class Pretraining(Task):
     def score(self, records: Iterable[Record]) -> dict[str, Any]:
         """Returns MLM loss, perplexity and accuracy, and NSP accuracy."""
         return metrics.score(records)
+
+
+def pair_ids(wordpiece: WordPiece, record: Record) -> tuple[list[int], int | None]:
+    """Returns the ids of a pair and the index of B's first, None where there is no B; raises `BadData`."""
+    ids, border = wordpiece.ids_of(record["tokens"]), record.get("segment_b")
+    if not ids:
+        raise BadData(field="tokens", found=[], expected="[CLS] and more")
+    if border is not None and not 0 < border < len(ids):
+        raise BadData(field="segment_b", found=border, expected="the index of a token")
+    return ids, border
+
+
+def text_ids(wordpiece: WordPiece, record: Record) -> tuple[list[int], list[int] | None]:
+    """Returns the ids of a record's words or text, and of its second text; a `[MASK]` in them is the special token."""
+    words, pair = record.get("words"), record.get("text_pair")
+    text = record["text"] if words is None else " ".join(words)
+    first = wordpiece.encode(text, mask_is_special=True).ids
+    return first, None if pair is None else wordpiece.encode(pair, mask_is_special=True).ids

@@ -17,7 +17,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from bertcli.errors import BadData, UsageError, many
 from bertcli.folder import CLS, MASK, PAD, SEP
-from bertcli.records import Record, as_text, below, key, randomness
+from bertcli.randomness import below, randomness
+from bertcli.records import Record, as_text, key
 from bertcli.stages import Tally
 from bertcli.stream import joined
 from bertcli.text.normalize import is_bracketed

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bertcli.errors import BadData, many
-from bertcli.records import Record, as_text, key, randomness
+from bertcli.randomness import randomness
+from bertcli.records import Record, as_text, key
 from bertcli.text import sentences
 from bertcli.text.batch import BatchEncoder
 from bertcli.text.pairs import Sentences, make_pairs, pack

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
-from bertcli.records import below
+from bertcli.randomness import below
 
 T = TypeVar("T")
 

@@ -123,6 +123,10 @@ def lines_are_valid(data: bytes, out: bytes) -> str:
     return "text is no record" if records(data) is None else ""
 
 
+def one_each(data: bytes, out: bytes) -> str:
+    return _count(out, len(records(data) or []))
+
+
 def valid_or_text(data: bytes, out: bytes) -> str:
     records(data)
     return ""

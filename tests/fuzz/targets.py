@@ -13,7 +13,7 @@ from fuzz.mutate import BYTES, FRAMES, LINES, Mutation, bomb, safetensors, value
 
 CORPUS = Path(__file__).parent / "corpus"
 GLUE = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli", "ax")
-SCORES = ("classification", "regression", "tagging", "span", "choice", "pretraining")
+SCORES = ("classification", "regression", "tagging", "span", "choice", "pretraining", "pairs")
 WRITTEN = ("glue-sst-2", "glue-sts-b", "squad", "squad-nbest", "squad-odds", "conll", "csv", "tsv")
 LEARNED = ("classification", "regression", "tagging", "span", "choice")
 RECORDS = (*BYTES, *LINES, *[value] * 6, *FRAMES)
@@ -91,6 +91,7 @@ def _formats() -> Iterator[Target]:
         named="evidence/",
     )
     yield read("swag", checks.quoted_rows)
+    yield read("blimp", checks.one_each, kinds=(*FOREIGN, *[value] * 6))
     conll = read("conll", checks.sentences)
     documents = ["read", "conll", INPUT, "--documents", "--scheme", "BIOES"]
     yield replace(conll, lines=(*conll.lines, documents))
@@ -119,6 +120,8 @@ def _streams() -> Iterator[Target]:
     yield Target("show", (["show", INPUT, "--json"], ["show", INPUT]), checks.valid_or_text)
     model = ["-m", str(CORPUS / "model"), "--quiet", "--device", "cpu"]
     yield Target("predict", (["predict", INPUT, *model],), checks.added, COMPUTED)
+    likelihood = (["predict", INPUT, *model, "--pseudo-likelihood"],)
+    yield Target("pseudo-likelihood", likelihood, checks.added, COMPUTED)
     yield Target("embed", (["embed", INPUT, *model, "--vectors", "list"],), checks.added, COMPUTED)
     yield Target("pretrain", (["learn", "pretraining", words, INPUT],))
     for task in LEARNED:

@@ -18,7 +18,7 @@ from program import Result
 
 from bertcli.errors import BadData, UsageError
 from bertcli.folder import CLS, MASK, PAD, SEP, SPECIAL, Casing
-from bertcli.records import randomness
+from bertcli.randomness import randomness
 from bertcli.text.mask import MaskCounts, Masked, Masker, Masking, MaskRule, replacements, spans, word_by_word
 from bertcli.text.wordpiece import WordPiece
 
