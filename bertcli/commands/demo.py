@@ -17,8 +17,8 @@ STEPS = (
     ("Learn a vocabulary from twenty chapters.", "bertcli vocab corpus.txt --size 4000 > vocab.txt"),
     (
         "Cut them into pairs of segments, five times over, and hide 15% of the tokens; likewise ten held-out chapters.",
-        "bertcli read text corpus.txt | bertcli pairs --copies 5 | bertcli mask > train.jsonl.zst\n"
-        "bertcli read text heldout.txt | bertcli pairs | bertcli mask > heldout.jsonl.zst",
+        "bertcli read text corpus.txt | bertcli pairs --max-length 64 --copies 5 | bertcli mask > train.jsonl.zst\n"
+        "bertcli read text heldout.txt | bertcli pairs --max-length 64 | bertcli mask > heldout.jsonl.zst",
     ),
     (
         "Pre-train a small BERT on the pairs, and see what the first and the last step cost.",
