@@ -129,12 +129,12 @@ def test_pools(model: Path) -> None:
 def test_every_token_of_a_long_text_is_answered_for_once(words: list[str], max_length: int) -> None:
     ids = [number for word in WORDPIECE.encode_words(words) for number in word]
     for pool, wanted in (("tokens", [2, *ids, 3]), ("words", [own[0] for own in WORDPIECE.encode_words(words)])):
-        task = Embedding(WORDPIECE, max_length, Layers((-1,), apart=False), pool=pool)
+        task = Embedding(WORDPIECE, max_length, Layers("last", (-1,), apart=False), pool=pool)
         examples = task.encode({"words": words})
         answered = [number for example in examples for number in example["ids"][example["rows"]]]
         assert answered == wanted
         assert all(len(example["ids"]) <= max_length for example in examples)
-    (first,) = Embedding(WORDPIECE, max_length, Layers((-1,), apart=False), pool="cls").encode({"words": words})
+    (first,) = Embedding(WORDPIECE, max_length, Layers("last", (-1,), apart=False), pool="cls").encode({"words": words})
     assert first["rows"].tolist() == [0]
 
 
@@ -176,16 +176,16 @@ def test_order_is_kept_and_max_tokens_changes_nothing(model: Path) -> None:
 
 
 def test_names_of_layers() -> None:
-    assert parse_layers("concat4", 4) == Layers((-4, -3, -2, -1), apart=False)
-    assert parse_layers("weighted-all", 3) == Layers((1, 2, 3), apart=True)
-    assert parse_layers("0,-4", 3) == Layers((0, -4), apart=False)
+    assert parse_layers("concat4", 4) == Layers("concat4", (-4, -3, -2, -1), apart=False)
+    assert parse_layers("weighted-all", 3) == Layers("weighted-all", (1, 2, 3), apart=True)
+    assert parse_layers("0,-4", 3) == Layers("0,-4", (0, -4), apart=False)
     for text, said in (("4", "4 is not one"), ("concat4", "-4 is not one"), ("middle", "neither one of embeddings")):
         with pytest.raises(UsageError, match=said):
             parse_layers(text, 2)
 
 
 def test_a_vector_that_does_not_fit_is_an_error() -> None:
-    task = Embedding(WORDPIECE, 64, Layers((-1,), apart=False))
+    task = Embedding(WORDPIECE, 64, Layers("last", (-1,), apart=False))
     (example,) = task.encode({"text": "a"})
     with pytest.raises(BertcliError, match="does not fit float16: try --dtype float32"):
         task.decode({"text": "a"}, [example], [np.full((3, 4), 1e6, np.float32)])
@@ -193,7 +193,7 @@ def test_a_vector_that_does_not_fit_is_an_error() -> None:
 
 def test_vectors_that_are_no_numbers_are_told_as_what_they_are() -> None:
     """A wider type would not help."""
-    task = Embedding(WORDPIECE, 64, Layers((-1,), apart=False))
+    task = Embedding(WORDPIECE, 64, Layers("last", (-1,), apart=False))
     network = build(task, models.config()).eval()
     torch.nn.init.constant_(network.bert.embeddings.word.weight, torch.nan)
     with pytest.raises(Diverged, match="not a finite number: are its weights whole"):
