@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bertcli.tasks.task import Task
     from bertcli.weights.safetensors import ModelFolder
 
+COMPRESSING = 2  # threads, where several processes share the work: vectors are many bytes that hardly yield to zstd
+
 workers = click.option(
     "--workers",
     type=Integer(1),
@@ -60,7 +62,7 @@ def infer(streams: Streams, models: Sequence[ModelFolder], task: Task, device: D
 
     with Pool(workers or device.workers) as pool:
         encoded = counted(streams.paced(reading(task, device), pool, text=True))
-        with streams.writer() as out:
+        with streams.writer(threads=min(COMPRESSING, pool.workers - 1)) as out:
             for lines in answers(networks, task, encoded, device, pool):
                 out.write_lines(lines)
     if shortened:
