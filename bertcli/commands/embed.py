@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -70,12 +70,10 @@ def command(
     model: Path,
     device: Device,
     layers: str,
-    pool: str | None,
-    dtype: str,
     vectors: str,
     max_length: int | None,
-    field: str | None,
     workers: int | None,
+    **own: Any,
 ) -> None:
     """Add a model's vectors to records.
 
@@ -101,10 +99,8 @@ def command(
         folder.wordpiece,
         folder.length(max_length),
         parse_layers(layers, folder.config.num_hidden_layers),
-        pool=pool,
-        dtype=dtype,
         as_list=vectors == "list",
-        field=field,
         model=fingerprint(model),
+        **own,
     )
     inference.infer(streams, [folder], task, device, workers)
