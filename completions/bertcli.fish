@@ -11,7 +11,7 @@ complete -c bertcli -f -n __fish_use_subcommand -a finetune -d 'Fine-tune a mode
 complete -c bertcli -f -n __fish_use_subcommand -a predict -d 'Add a model'\''s predictions to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a embed -d 'Add a model'\''s vectors to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions beside gold labels.'
-complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task, or as a table.'
+complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task or as a table, vectors as an array.'
 complete -c bertcli -f -n __fish_use_subcommand -a show -d 'Say what is in a model folder, a vocabulary or a stream.'
 complete -c bertcli -f -n __fish_use_subcommand -a demo -d 'Run the whole pipe on a small corpus that ships inside.'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
