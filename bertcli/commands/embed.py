@@ -101,6 +101,7 @@ def command(
         parse_layers(layers, folder.config.num_hidden_layers),
         as_list=vectors == "list",
         model=fingerprint(model),
+        width=folder.config.hidden_size,
         **own,
     )
     inference.infer(streams, [folder], task, device, workers)

@@ -79,14 +79,17 @@ class Embedding(Task):
         as_list: bool = False,
         field: str | None = None,
         model: str = "",
+        width: int = 0,
     ) -> None:
         """Without a pool, records with words get a row a word and others a row a token.
 
-        `field` is what is read instead of what a record's type says; `model` is the weights' fingerprint.
+        `field` is what is read instead of what a record's type says; `model` is the weights' fingerprint,
+        `width` a layer's, by which it is known how much there will be to hold.
         """
         self.wordpiece, self.max_length, self.layers = wordpiece, max_length, layers
         self.pool, self.dtype, self.as_list = pool, dtype, as_list
         self.field, self.model = field, model
+        self.held = 0 if pool in ("cls", "mean") else len(layers.indices) * width * np.dtype(dtype).itemsize
 
     # -- encode
 
