@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from program import Result
 from safetensors.numpy import load
 
+from bertcli.engine.answers import BYTES, SENT, reading
 from bertcli.engine.device import choose
 from bertcli.engine.predict import predict
 from bertcli.errors import BadData, BertcliError, Diverged, UsageError
 from bertcli.model.heads import Network
 from bertcli.tasks.embedding import Embedding, Layers, parse_layers
 from bertcli.tasks.tagging import Tagging
-from bertcli.tasks.task import build
+from bertcli.tasks.task import Example, build
 from bertcli.text.windows import best_window, paired, windows
 from bertcli.vectors import array_of as array
 from bertcli.vectors import source_of
@@ -364,6 +365,31 @@ def test_the_source_is_layers_pool_and_weights(model: Path) -> None:
         assert [source_of(each["vectors"]) for each in made] == [
             f"-1,-2/{own}/{fingerprint(model)}" for own in expected
         ]
+
+
+def test_batches_of_lines_are_small_where_their_vectors_are_large() -> None:
+    chosen, device = parse_layers("concat4", 12), choose("cpu", max_tokens=65_536)
+    words, sums = (Embedding(WORDPIECE, 64, chosen, pool=pool, width=768) for pool in (None, "mean"))
+    assert (words.held, sums.held) == (4 * 768 * 2, 0)
+    assert reading(words, device).size == BYTES * (SENT // words.held)
+    assert reading(sums, device).size == BYTES * device.max_tokens
+
+
+def test_fewer_records_wait_for_each_other_where_their_vectors_are_large(model: Path) -> None:
+    def ahead(width: int) -> int:
+        """Returns how many records are read at most before one of them is answered."""
+        task = Embedding(WORDPIECE, 64, LAST, width=width)
+        taken: list[int] = []
+
+        def encoded() -> Iterator[tuple[dict[str, Any], list[Example]]]:
+            for number in range(200):
+                taken.append(number)
+                yield {}, task.encode({"words": ["a", "dog"]})
+
+        made = predict([network_of(model)], task, encoded(), choose("cpu", max_tokens=64))
+        return max(len(taken) - number for number, _ in enumerate(made))
+
+    assert ahead(1 << 26) * 3 < ahead(32)
 
 
 def test_lists_equal_base64(model: Path) -> None:
