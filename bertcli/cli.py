@@ -26,7 +26,7 @@ COMMANDS = {
     "predict": "Add a model's predictions to records.",
     "embed": "Add a model's vectors to records.",
     "score": "Score predictions beside gold labels.",
-    "write": "Write predictions as the official file of a task, or as a table.",
+    "write": "Write predictions as the official file of a task or as a table, vectors as an array.",
     "convert": "Turn a BERT folder, or one with a vocabulary that grew, into a model folder.",
     "show": "Say what is in a model folder, a vocabulary or a stream.",
     "demo": "Run the whole pipe on a small corpus that ships inside.",

@@ -54,7 +54,7 @@ class MaskedPair(Pair):
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What `tokenize` and `embed` read: words, a text, or two texts."""
+    """What `tokenize` reads: words, a text, or two texts."""
 
     id: Any = None
     words: list[str] | None = None

@@ -207,10 +207,10 @@ class Writer:
     next stage of a pipe fails too instead of taking the part for the whole.
     """
 
-    def __init__(self, file: BinaryIO, *, plain: bool) -> None:
-        """Write nothing yet."""
+    def __init__(self, file: BinaryIO, *, plain: bool, threads: int = 0) -> None:
+        """Write nothing yet; so many threads compress beside this one, which otherwise does it itself."""
         self._file = file
-        compressor = zstandard.ZstdCompressor(level=3, write_checksum=True)
+        compressor = zstandard.ZstdCompressor(level=3, write_checksum=True, threads=threads)
         self._frame = None if plain else compressor.compressobj()
         self._held = bytearray()
         self._flushed = time.monotonic()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 from typing import Any
 
 import numpy as np
@@ -49,10 +48,9 @@ def _of_compact(value: Any) -> NDArray[Any] | None:
     if type(shape) is not list or not all(type(edge) is int and edge >= 0 for edge in shape):
         return None
     try:
-        data = base64.b64decode(value["data"], validate=True)
-    except (KeyError, TypeError, ValueError, binascii.Error):
+        return np.frombuffer(binascii.a2b_base64(value["data"], strict_mode=True), dtype).reshape(shape)
+    except (KeyError, TypeError, ValueError, OverflowError):  # an edge may be of any size where there is no data
         return None
-    return np.frombuffer(data, dtype).reshape(shape) if len(data) == dtype.itemsize * math.prod(shape) else None
 
 
 def _of_lists(value: list[Any]) -> NDArray[Any] | None:
@@ -60,4 +58,7 @@ def _of_lists(value: list[Any]) -> NDArray[Any] | None:
         found: NDArray[Any] = np.array(value)
     except ValueError:  # rows of unequal length
         return None
-    return found.astype(np.float32) if found.dtype.kind in "if" else None
+    if not found.size:
+        return np.zeros((0, 0), np.float32)  # lists of no rows do not tell how wide these would be
+    with np.errstate(over="ignore"):  # what overflows becomes infinite
+        return found.astype(np.float32) if found.dtype.kind in "if" else None

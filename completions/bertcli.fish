@@ -11,7 +11,7 @@ complete -c bertcli -f -n __fish_use_subcommand -a finetune -d 'Fine-tune a mode
 complete -c bertcli -f -n __fish_use_subcommand -a predict -d 'Add a model'\''s predictions to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a embed -d 'Add a model'\''s vectors to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions beside gold labels.'
-complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task, or as a table.'
+complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task or as a table, vectors as an array.'
 complete -c bertcli -f -n __fish_use_subcommand -a convert -d 'Turn a BERT folder, or one with a vocabulary that grew, into a model folder.'
 complete -c bertcli -f -n __fish_use_subcommand -a show -d 'Say what is in a model folder, a vocabulary or a stream.'
 complete -c bertcli -f -n __fish_use_subcommand -a demo -d 'Run the whole pipe on a small corpus that ships inside.'
@@ -216,6 +216,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from embed' -l pool -d 'What a ro
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l dtype -d 'The numbers'\'' type' -x -a 'float16 float32'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l vectors -d 'Compact, or readable by jq' -x -a 'base64 list'
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l max-length -d 'Tokens per window, specials included' -x
+complete -c bertcli -n '__fish_seen_subcommand_from embed' -l field -d 'The field to read, a string or a list of words' -r
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l workers -d 'Processes that share the work beside the model'\''s; the result is the same' -x
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l device -d 'auto (a GPU, else the CPU), cpu, cuda, cuda:1 …' -r
 complete -c bertcli -n '__fish_seen_subcommand_from embed' -l precision -d 'auto: bf16 on a GPU that has it, else fp32' -x -a 'auto fp32 bf16'
@@ -235,7 +236,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from write' -l plain -d 'Write pl
 complete -c bertcli -n '__fish_seen_subcommand_from write' -l quiet -s q -d 'No progress and no summary on stderr'
 complete -c bertcli -n '__fish_seen_subcommand_from write' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from write' -s h -l help -d 'Show this message and exit'
-complete -c bertcli -n '__fish_seen_subcommand_from write; and not __fish_seen_subcommand_from glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv' -x -a 'glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv'
+complete -c bertcli -n '__fish_seen_subcommand_from write; and not __fish_seen_subcommand_from glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv npy safetensors' -x -a 'glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv npy safetensors'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -s o -l output -d 'The model folder to write' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l force -d 'Overwrite a model that is there'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l extend-vocab -d 'The vocabulary grown, or a folder with it: SRC'\''s pieces keep their ids' -r

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 @options.command(
     "embed",
     kind=options.Kind.ADDS,
-    reads='Records with "words", "text", or "text" and "text_pair"; plain text.',
+    reads="Records of any type, or with the field that --field names; plain text.",
     writes=(
-        'The same with "vectors", a row of numbers each: {"dtype", "shape", "data"}, the data base64 of little-endian '
-        'numbers, or with --vectors list [[number, ...], ...]; and "tokens" where the rows are pieces.'
+        'The same with "vectors", a row of numbers each: {"dtype", "shape", "data", "source"}, the data base64 of '
+        "little-endian numbers in C order, the source LAYERS/POOL/MODEL, by whose eight digits the model is known; or "
+        'with --vectors list [[number, ...], ...]; and "tokens" where the rows are pieces.'
     ),
     examples=[
         ("bertcli embed labelled.jsonl --pool mean > vectors.jsonl.zst", "A vector a text."),
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
             """echo '{"words": ["New", "York"]}' | bertcli embed --layers concat4 --plain""",
             "A row a word, of the last four layers.",
         ),
+        ("bertcli embed labelled.jsonl | bertcli write npy > vectors.npy", "All rows as one array, for numpy.load."),
     ],
 )
 @options.inputs("FILE", text=True)
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 @click.option(
     "--max-length", type=options.Integer(8), help="Tokens per window, specials included.  [default: the model's]"
 )
+@click.option("--field", help="The field to read, a string or a list of words.  [default: those of the record's type]")
 @inference.workers
 @computing.compute
 def command(
@@ -67,25 +70,38 @@ def command(
     model: Path,
     device: Device,
     layers: str,
-    pool: str | None,
-    dtype: str,
     vectors: str,
     max_length: int | None,
     workers: int | None,
+    **own: Any,
 ) -> None:
     """Add a model's vectors to records.
 
     words: each word's first piece. tokens: every piece, [CLS] and [SEP] with them. cls: [CLS] alone. mean: the mean of
-    all tokens. A text longer than the model's window is read in windows that overlap by half, and each token's vector
-    comes from the window in which it has the most context. Shapes are [rows, width], or [layers, rows, width] for
-    weighted4 and weighted-all, which keep the layers apart. Words go before text where a record has both; a text with
-    its pair is cut to one window. Input whose first character is not { is plain text, a record a line.
+    all tokens. Shapes are [rows, width], or [layers, rows, width] for weighted4 and weighted-all, which keep the layers
+    apart.
+
+    A record is read by the first of these that it has: words; question and context; text and each of choices; text,
+    with text_pair if there is one; sentences; the tokens of a pair, masked or not. Of choices cls and mean give a row a
+    choice, tokens the rows of one choice after those of another. A document, which is sentences, or words with the
+    indices of its sentences' first words, has [SEP] between sentences, as a tagger reads it; its rows are of words
+    where all of it is words. Input whose first character is not { is plain text, a record a line.
+
+    Nothing is cut. What is longer than the model's window is read in windows that overlap by half, a pair's two texts
+    side by side, and each token's vector comes from the window in which it has the most context: it is what the window
+    alone would give. [CLS] is the first window's. Otherwise a vector depends on nothing but its record.
     """
     from bertcli.tasks.embedding import Embedding, parse_layers
+    from bertcli.weights.safetensors import fingerprint
 
     folder = inference.open_model(streams, model)
-    chosen = parse_layers(layers, folder.config.num_hidden_layers)
     task = Embedding(
-        folder.wordpiece, folder.length(max_length), chosen, pool=pool, dtype=dtype, as_list=vectors == "list"
+        folder.wordpiece,
+        folder.length(max_length),
+        parse_layers(layers, folder.config.num_hidden_layers),
+        as_list=vectors == "list",
+        model=fingerprint(model),
+        width=folder.config.hidden_size,
+        **own,
     )
     inference.infer(streams, [folder], task, device, workers)

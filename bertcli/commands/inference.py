@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Opened = TypeVar("Opened", bound="Folder")
 
+COMPRESSING = 2  # threads, where several processes share the work: vectors are many bytes that hardly yield to zstd
+
 workers = click.option(
     "--workers",
     type=Integer(1),
@@ -73,7 +75,7 @@ def infer(streams: Streams, models: Sequence[Folder], task: Task, device: Device
 
     with Pool(workers or device.workers) as pool:
         encoded = counted(streams.paced(reading(task, device), pool, text=True))
-        with streams.writer() as out:
+        with streams.writer(threads=min(COMPRESSING, pool.workers - 1)) as out:
             for lines in answers(networks, task, encoded, device, pool):
                 out.write_lines(lines)
     if shortened:

@@ -103,11 +103,11 @@ class Streams:
             self._writer.flush()
 
     @contextmanager
-    def writer(self) -> Iterator[Writer]:
+    def writer(self, threads: int = 0) -> Iterator[Writer]:
         """Gives stdout as a stream of records; says at the end how many bad lines were passed over."""
         from bertcli.stream import Writer
 
-        with Writer(standard("stdout"), plain=self.plain) as self._writer:
+        with Writer(standard("stdout"), plain=self.plain, threads=threads) as self._writer:
             yield self._writer
         self.report_skipped()
 

@@ -1,4 +1,4 @@
-"""`write`: predictions to the official file of a task, or to a table."""
+"""`write`: predictions to the official file of a task or to a table, vectors to an array."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     kind=options.Kind.LAYS_OUT,
     reads=(
         "Records with the `prediction` that predict adds; of those without one, as read makes them, the gold label or "
-        "answer is written, but for squad-nbest and squad-odds."
+        "answer is written, but for squad-nbest and squad-odds. For npy and safetensors the `vectors` that embed adds."
     ),
     writes=(
         "One file in FORMAT, plain: the submission of a task of GLUE (glue-cola glue-sst-2 glue-mrpc glue-sts-b "
-        "glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax), squad, squad-nbest, squad-odds, conll, csv or tsv."
+        "glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax), squad, squad-nbest, squad-odds, conll, csv, tsv, "
+        "npy or safetensors."
     ),
     examples=[
         ("bertcli write csv predicted.jsonl.zst > predicted.csv", "The predictions as a table, with probabilities."),
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
             """echo '{"words": ["in", "Oslo"], "labels": ["O", "B-LOC"]}' | bertcli write conll""",
             "A word a line.",
         ),
+        ("bertcli embed labelled.jsonl | bertcli write npy > vectors.npy", "All rows as one array, for numpy.load."),
     ],
 )
 @click.argument("name", metavar="FORMAT", type=click.Choice(list(WRITERS)))
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 @foreign.delimiter
 @options.inputs("FILE")
 def command(streams: Streams, name: str, **given: Any) -> None:
-    """Write predictions as the official file of a task, or as a table.
+    """Write predictions as the official file of a task or as a table, vectors as an array.
 
     FORMAT is a task of GLUE (glue-cola, glue-sst-2, glue-mrpc, glue-sts-b, glue-qqp, glue-mnli, glue-qnli, glue-rte,
     glue-wnli, glue-ax): a line a record with `id`, which must be a whole number and there once, and `prediction`, or
@@ -62,6 +64,12 @@ def command(streams: Streams, name: str, **given: Any) -> None:
     `probability` of what was predicted, if `details` tell it. `details` are left out, lists and objects are JSON,
     several labels are joined where `--several` says by what. Later records may lack fields, but have no others. csv
     quotes where it must; a tab or a line end in tsv is an error.
+
+    npy is the rows of all `vectors` one after another, [rows, width], or [rows, layers, width] where layers were kept
+    apart: rows come first here. safetensors has the same as `vectors`, and `offsets`: record i has the rows from
+    offsets[i] to before offsets[i + 1]; its metadata has the vectors' `source`. Numbers are of the type that the first
+    record's are, and all rows of one width. The rows wait in a temporary file (in TMPDIR) until the input has ended;
+    without a record there are none.
     """
     given = owned.own(name, given)
     streams.plain = True  # other people's programs read it

@@ -23,6 +23,7 @@ from bertcli.stages import Stage
 from bertcli.stream import BATCH, deep, dumps
 from bertcli.tasks.task import Example, Task
 
+SENT = 1 << 23  # bytes of outputs of a batch, where a task tells of them: dozens of batches are on their way at a time
 BYTES = 4  # of text in a token, or fewer: batches of lines are no larger than a forward pass
 
 
@@ -47,7 +48,8 @@ def reading(task: Task, device: Device) -> Stage[tuple[Record, list[Example]], E
             sealed = pickle.dumps(kept)
         return Encoded(len(kept), shortened, [example for _, own in kept for example in own], sealed)
 
-    return Stage(Anything, each, whole, size=min(BATCH, BYTES * device.max_tokens))
+    tokens = min(device.max_tokens, max(1, SENT // task.held)) if task.held else device.max_tokens
+    return Stage(Anything, each, whole, size=min(BATCH, BYTES * tokens))
 
 
 def answers(

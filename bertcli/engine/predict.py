@@ -24,6 +24,7 @@ from bertcli.tasks.task import Example, Task
 T = TypeVar("T")
 
 WINDOW = 8  # times `max_tokens`, among which lengths are sorted: what becomes of them is held in memory
+HELD = 1 << 26  # bytes of outputs for which a window has tokens, or for one forward pass, where a task tells of them
 AHEAD = 1  # windows that are under way while the next is gathered: the device never waits for that
 
 Outputs = list[list[Any]]  # of each network one output an example
@@ -69,6 +70,8 @@ def computed(
     for network in networks:
         network.eval()
     size = WINDOW * device.max_tokens
+    if task.held:
+        size = min(size, max(device.max_tokens, HELD // task.held))
     count = shares(device.device, device.max_tokens // task.max_length)
     device = replace(device, max_tokens=max(1, device.max_tokens // count))  # they share the memory too
     waiting: deque[_Window[T]] = deque()

@@ -66,6 +66,8 @@ WRITERS = {
     "conll": Place("conll", "write"),
     "csv": Place("table", "write_csv"),
     "tsv": Place("table", "write_tsv"),
+    "npy": Place("vectors", "write_npy"),
+    "safetensors": Place("vectors", "write_safetensors"),
 }  # the names that `write` takes
 PREDICTIONS = {**_glue("predictions"), "squad": Place("squad", "predictions")}
 GLOBAL_IDS = {"squad", "triviaqa", "blimp"}

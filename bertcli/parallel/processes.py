@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import warnings
@@ -52,7 +53,9 @@ class Fork:
     def send(self, item: Any) -> None:
         """Hand over an item."""
         with suppress(OSError):  # a dead process: what it does not send tells
-            self.pipe.send(item)
+            self.pipe.send_bytes(
+                pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+            )  # arrays are copied once less than by send
 
     @property
     def has_sent(self) -> bool:

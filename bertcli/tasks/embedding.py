@@ -1,8 +1,10 @@
-"""Vectors of words, tokens or whole texts (section 5.3): what `embed` adds to a record."""
+"""Vectors of words, tokens or whole texts (section 5.3): what `embed` adds to a record.
+
+Shapes: R rows, H width of all layers that are concatenated, L layers that are kept apart: (R, H) or (L, R, H).
+"""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,10 +18,12 @@ from torch import Tensor, nn
 from bertcli.errors import BadData, BertcliError, UsageError
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
-from bertcli.records import Record, Words, checker
+from bertcli.records import Record
+from bertcli.tasks.segments import Segments, segments
 from bertcli.tasks.task import Batch, Example, Task, array, finite, packed, sequence
-from bertcli.text.windows import best_window, halves
+from bertcli.text.windows import Spans, halves, paired, shared
 from bertcli.text.wordpiece import WordPiece
+from bertcli.vectors import FIELD, compact
 
 NAMED_LAYERS = {
     "embeddings": (0,),
@@ -34,6 +38,7 @@ NAMED_LAYERS = {
 class Layers:
     """Hidden states by index: 0 the embeddings, 1 the first layer, -1 the last; concatenated, or kept apart."""
 
+    name: str
     indices: tuple[int, ...]
     apart: bool
 
@@ -41,7 +46,7 @@ class Layers:
 def parse_layers(text: str, number: int) -> Layers:
     """Returns the layers that a name or a list means in a model of `number` layers; raises `UsageError`."""
     if text == "weighted-all":
-        return Layers(tuple(range(1, number + 1)), apart=True)
+        return Layers(text, tuple(range(1, number + 1)), apart=True)
     try:
         indices = NAMED_LAYERS.get(text) or tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -50,14 +55,13 @@ def parse_layers(text: str, number: int) -> Layers:
     for index in indices:
         if not -number - 1 <= index <= number:
             raise UsageError(f"--layers {text}: {index} is not one of the model's {number} layers and its embeddings")
-    return Layers(indices, apart=text == "weighted4")
+    return Layers(text, indices, apart=text == "weighted4")
 
 
 class Embedding(Task):
-    """Gives each word, token or text its vectors; a long text is read in overlapping windows.
+    """Gives each word, token or text its vectors; what is longer than the model is read in overlapping windows.
 
-    Every token's vector comes from the window in which it has the most context. A text and its pair are one sequence
-    and cut to one window instead.
+    Every token's vector comes from the window in which it has the most context.
     """
 
     name = "embedding"
@@ -73,55 +77,82 @@ class Embedding(Task):
         pool: str | None = None,
         dtype: str = "float16",
         as_list: bool = False,
+        field: str | None = None,
+        model: str = "",
+        width: int = 0,
     ) -> None:
-        """Without a pool, records with words get a row a word and others a row a token."""
+        """Without a pool, records with words get a row a word and others a row a token.
+
+        `field` is what is read instead of what a record's type says; `model` is the weights' fingerprint,
+        `width` a layer's, by which it is known how much there will be to hold.
+        """
         self.wordpiece, self.max_length, self.layers = wordpiece, max_length, layers
-        self.pool, self.dtype, self.as_list = pool, np.dtype(dtype).newbyteorder("<"), as_list
+        self.pool, self.dtype, self.as_list = pool, dtype, as_list
+        self.field, self.model = field, model
+        self.held = 0 if pool in ("cls", "mean") else len(layers.indices) * width * np.dtype(dtype).itemsize
 
     # -- encode
 
     def encode(self, record: Record) -> list[Example]:
-        """Returns a sequence for each window, with the `rows` that it answers for: their places in it."""
-        checker(Words)(record)
-        words, pair = record.get("words"), record.get("text_pair")
-        pool = self._pool(record)
-        if words is None and pair is not None:
-            return [self._encode_pair(record["text"], pair, pool)]
-        if words is None:
-            ids, firsts = self.wordpiece.text_ids(record["text"]), None
-        else:
-            pieces = self.wordpiece.encode_words(words)
-            ids = [number for word in pieces for number in word]
-            firsts = set(np.cumsum([0, *map(len, pieces[:-1])]).tolist()) if pieces else set()
-        return self._windows(ids, firsts if pool == "words" else None, pool)
+        """Returns a sequence for each window, with the `rows` that it answers for, by their places in it.
 
-    def _pool(self, record: Record) -> str:
-        pool = self.pool or ("words" if record.get("words") is not None else "tokens")
-        if pool == "words" and record.get("words") is None:
-            raise BadData(field="words", found=None, expected="a list of strings, as --pool words asks for")
-        return pool
-
-    def _encode_pair(self, text: str, pair: str, pool: str) -> Example:
-        first, second = self.wordpiece.text_ids(text), self.wordpiece.text_ids(pair)
-        example, cut = sequence(self.wordpiece, first, second, self.max_length)
-        self.shortened += cut
-        rows = range(1 if pool == "cls" else len(example["ids"]))
-        return {**example, "rows": array(rows)}
-
-    def _windows(self, ids: list[int], firsts: set[int] | None, pool: str) -> list[Example]:
-        spans = halves(len(ids), self.max_length - 2)[: 1 if pool == "cls" else None]
-        owner = best_window(spans, len(ids))
-        examples = []
-        for number, (start, end) in enumerate(spans):
-            rows = [1 + token - start for token in range(start, end) if owner[token] == number]
-            if firsts is not None:
-                rows = [row for row in rows if row - 1 + start in firsts]
-            else:  # the whole text's [CLS] is its first window's, its [SEP] its last one's
-                rows = [0] * (number == 0) + rows + [1 + end - start] * (number == len(spans) - 1)
-            rows = [0] if pool == "cls" else rows
-            example, _ = sequence(self.wordpiece, ids[start:end], None, self.max_length)
-            examples.append({**example, "rows": array(rows)})
+        `places` are those rows' own among the record's; where they are summed up it is the place of the sum. Rows of
+        pieces have the ids of these, `pieces`, too.
+        """
+        examples: list[Example] = []
+        begun = 0
+        for number, own in enumerate(segments(self.wordpiece, record, self.field)):
+            if self.pool == "words" and own.words is None:
+                name = self.field or "words"
+                raise BadData(
+                    field=name, found=record.get(name), expected="a list of strings, as --pool words asks for"
+                )
+            windows = self._windows(own)
+            examples += self._pooled(windows, own, number, begun)
+            begun += sum(len(window["rows"]) for window in windows)
         return examples
+
+    def _windows(self, own: Segments) -> list[Example]:
+        """Returns a sequence's windows, with the rows and places of all its tokens: [CLS] A [SEP] B [SEP]."""
+        sides = [side for side in (own.first, own.second) if side is not None]
+        lengths = [len(side) for side in sides]
+        whole, _ = sequence(self.wordpiece, own.first, own.second, sum(lengths) + 3)
+        if len(whole["ids"]) <= self.max_length:
+            places = np.arange(len(whole["ids"]), dtype=np.int32)
+            return [{**whole, "rows": places, "places": places}]
+        spans: Spans = [(span,) for span in halves(len(own.first), self.max_length - 2)]
+        if own.second is not None:
+            spans = paired(len(own.first), len(own.second), self.max_length - 3)
+        return [
+            {
+                "ids": whole["ids"][places],
+                "segment_b": array([-1] if own.second is None else np.searchsorted(places, whole["segment_b"])),
+                "rows": rows.astype(np.int32),
+                "places": places[rows].astype(np.int32),
+            }
+            for places, rows in shared(spans, lengths)
+        ]
+
+    def _pooled(self, windows: list[Example], own: Segments, number: int, begun: int) -> list[Example]:
+        """Returns the windows of a record's sequence of that number, before which so many tokens have begun, pooled."""
+        match self.pool or ("tokens" if own.words is None else "words"):
+            case "cls":
+                return [{**windows[0], "rows": array([0]), "places": array([number])}]
+            case "mean":
+                return [{**window, "places": array([number])} for window in windows]
+            case "tokens":
+                return [
+                    {**window, "places": window["places"] + begun, "pieces": window["ids"][window["rows"]]}
+                    for window in windows
+                ]
+        assert own.words is not None
+        firsts = own.words + 1  # behind [CLS]
+        pooled = []
+        for window in windows:
+            is_first = np.isin(window["places"], firsts)
+            words = np.searchsorted(firsts, window["places"][is_first])
+            pooled.append({**window, "rows": window["rows"][is_first], "places": words.astype(np.int32)})
+        return [window for window in pooled if len(window["rows"])] or pooled[:1]
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns a batch whose target `rows` are places among all tokens (R,); `owner` is each one's example (R,)."""
@@ -146,41 +177,47 @@ class Embedding(Task):
 
     # -- decode
 
-    def outputs(self, network: Network, batch: Batch) -> list[NDArray[np.float32]]:
-        """Returns each example's rows, or their sum for the mean: (rows, width), with layers before it where apart."""
+    def outputs(self, network: Network, batch: Batch) -> list[NDArray[Any]]:
+        """Returns each example's rows, (R, H) or (L, R, H), or for the mean their sum, (1, H) or (L, 1, H)."""
         states = network.bert.hidden_states(batch.packed)
-        rows = [states[index].index_select(0, batch.targets["rows"]).float() for index in self.layers.indices]
-        vectors = torch.stack(rows) if self.layers.apart else torch.cat(rows, -1)
+        rows = [states[index].index_select(0, batch.targets["rows"]) for index in self.layers.indices]
+        vectors = finite(torch.stack(rows) if self.layers.apart else torch.cat(rows, -1))
         count, owner = len(batch.packed.lengths), batch.targets["owner"]
         if self.pool == "mean":  # a window's sum: the mean is over all the windows of a text
-            sums = vectors.new_zeros((*vectors.shape[:-2], count, vectors.shape[-1]))
-            vectors, bounds = sums.index_add(-2, owner, vectors), list(range(count + 1))
+            sums = vectors.new_zeros((*vectors.shape[:-2], count, vectors.shape[-1]), dtype=torch.float32)
+            vectors, bounds = sums.index_add(-2, owner, vectors.float()), list(range(count + 1))
         else:
+            vectors = vectors.to(getattr(torch, self.dtype))  # here, so that no more travels than is written
             bounds = torch.searchsorted(owner, torch.arange(count + 1, device=owner.device)).tolist()
-        whole = finite(vectors).cpu().numpy()
+        whole = vectors.cpu().numpy()
         return [whole[..., begin:end, :] for begin, end in pairwise(bounds)]
 
-    def decode(self, record: Record, examples: list[Example], answer: list[NDArray[np.float32]]) -> Record:
+    def decode(self, record: Record, examples: list[Example], answer: list[NDArray[Any]]) -> Record:
         """Returns the record with its vectors, and its tokens where the rows are pieces."""
-        vectors = np.concatenate(answer, axis=-2)
-        pool = self._pool(record)
-        if pool == "mean":
-            vectors = vectors.sum(axis=-2, keepdims=True) / sum(len(example["rows"]) for example in examples)
+        places = np.concatenate([example["places"] for example in examples])
+        vectors = answer[0] if len(answer) == 1 else np.concatenate(answer, axis=-2)
+        if self.pool == "mean":
+            vectors = _means(vectors, places, [len(example["rows"]) for example in examples])
+        elif len(answer) > 1:
+            vectors = vectors[..., np.argsort(places), :]
         with np.errstate(over="ignore"):  # what overflows becomes infinite, and is told below
-            vectors = vectors.astype(self.dtype)
+            vectors = vectors.astype(self.dtype, copy=False)
         if not np.isfinite(vectors).all():
-            raise BertcliError(f"a vector does not fit {self.dtype.name}: try --dtype float32")
-        data = vectors.tolist() if self.as_list else self._compact(vectors)
-        if pool != "tokens":
-            return {**record, "vectors": data}
-        pieces = self.wordpiece.pieces
-        tokens = [pieces[number] for example in examples for number in example["ids"][example["rows"]]]
-        return {**record, "vectors": data, "tokens": tokens}
-
-    def _compact(self, vectors: NDArray[Any]) -> dict[str, Any]:
-        data = base64.b64encode(vectors.tobytes()).decode()
-        return {"dtype": self.dtype.name, "shape": list(vectors.shape), "data": data}
+            raise BertcliError(f"a vector does not fit {self.dtype}: try --dtype float32")
+        pool = self.pool or ("tokens" if "pieces" in examples[0] else "words")
+        source = f"{self.layers.name}/{pool}/{self.model}"
+        made = {**record, FIELD: vectors.tolist() if self.as_list else compact(vectors, source)}
+        if pool == "tokens":
+            pieces = np.concatenate([example["pieces"] for example in examples])[np.argsort(places)]
+            made["tokens"] = [self.wordpiece.pieces[number] for number in pieces.tolist()]
+        return made
 
     def score(self, records: Iterable[Record]) -> dict[str, Any]:
         """Returns nothing: vectors have no truth to be held against."""
         return {}
+
+
+def _means(sums: NDArray[np.float32], places: NDArray[np.int32], counts: list[int]) -> NDArray[np.float32]:
+    """Returns the means whose sums have come in parts, of so many tokens each."""
+    numbers, owned = np.array(counts, np.float32), [places == place for place in range(places[-1] + 1)]
+    return np.stack([sums[..., own, :].sum(-2) / numbers[own].sum() for own in owned], axis=-2)

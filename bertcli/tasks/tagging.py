@@ -10,7 +10,6 @@ Shapes: T tokens, K labels, W words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,8 @@ from bertcli.model.config import Config
 from bertcli.model.heads import Classifier, Network
 from bertcli.records import Record, Sentence, checker
 from bertcli.records import Tagging as Schema
-from bertcli.schemes import borders
 from bertcli.tasks.labels import NONE, Labels
+from bertcli.tasks.segments import document
 from bertcli.tasks.task import Batch, Example, Task, array, finite, packed, reorder, sequence, softmax
 from bertcli.text.windows import best_window, halves
 from bertcli.text.wordpiece import WordPiece
@@ -74,12 +73,7 @@ class Tagging(Task):
     def _read(self, record: Record) -> tuple[list[int], NDArray[np.int64]]:
         """Returns a record's pieces, with [SEP] between its sentences, and where each word's first piece is: (W,)."""
         checker(Sentence)(record)
-        sentences = borders(record.get("sentences"), len(record["words"]))
-        pieces = self.wordpiece.encode_words(record["words"])
-        for _, end in sentences[:-1]:
-            pieces[end - 1] = [*pieces[end - 1], self.wordpiece.sep]
-        firsts = np.array([*accumulate(map(len, pieces), initial=0)][:-1], np.int64)
-        return list(chain.from_iterable(pieces)), firsts
+        return document(self.wordpiece, record["words"], record.get("sentences"))
 
     def _spans(self, ids: list[int]) -> list[tuple[int, int]]:
         return halves(len(ids), self.max_length - 2) if ids else []

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places = NDArray[np.int64]
+Spans = Sequence[tuple[tuple[int, int], ...]]  # of each window where it begins and ends in one text or two
+
 
 def windows(length: int, room: int, stride: int) -> list[tuple[int, int]]:
     """Returns (start, end) of windows of at most `room` tokens that cover 0…length, `stride` tokens apart.
@@ -55,3 +63,22 @@ def best_window(windows: list[tuple[int, int]], length: int) -> list[int]:
             if score > scores[token]:
                 best[token], scores[token] = index, score
     return best
+
+
+def shared(windows: Spans, lengths: Sequence[int]) -> list[tuple[Places, Places]]:
+    """Returns for each window over one text or two the places of its tokens, and the rows of those it answers for.
+
+    Places count in the whole, [CLS] A [SEP] or [CLS] A [SEP] B [SEP], rows in the window. Each token has one window,
+    [CLS] the first one, a [SEP] that of the token before it.
+    """
+    begins = np.cumsum([1, *(length + 1 for length in lengths)])
+    owner = np.zeros(begins[-1], np.int64)
+    for begin, length, spans in zip(begins, lengths, zip(*windows, strict=True), strict=False):
+        best = best_window(list(spans), length)
+        owner[begin : begin + length + 1] = [*best, best[-1] if best else 0]
+    found = []
+    for number, spans in enumerate(windows):
+        sides = zip(begins, lengths, spans, strict=False)
+        places = np.concatenate([[0], *(np.r_[begin + a : begin + b, begin + n] for begin, n, (a, b) in sides)])
+        found.append((places, np.flatnonzero(owner[places] == number)))
+    return found

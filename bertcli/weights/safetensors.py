@@ -5,6 +5,7 @@ Every tensor that a network needs is found there or named in an error; only a ne
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
 from bertcli.weights.keys import ENCODER_LAYER, TIED, canonical, theirs
 
+ENCODER = ("bert.embeddings.", "bert.encoder.")  # what hidden states are made of: neither pooler nor heads
 LARGER = 2  # times: a config asks for more numbers than there are where a few tensors are missing, which are then named
 
 
@@ -265,6 +267,21 @@ def listed(names: list[str], limit: int = 8) -> str:
     """Returns names for a message, the first of them where they are many."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
+
+
+def fingerprint(path: Path) -> str:
+    """Returns eight hexadecimal digits by which a folder's BERT is known, however its files are divided.
+
+    They are of its biases and norms, as float32, which are quick to read; another training has changed them all.
+    """
+    flat = {
+        canonical(name): (header.file, name) for name, header in tensor_headers(path).items() if len(header.shape) == 1
+    }
+    digest = hashlib.blake2b(digest_size=4)
+    for name in sorted(flat):
+        if name.startswith(ENCODER):
+            digest.update(name.encode() + _tensor(*flat[name]).float().numpy().astype("<f4").tobytes())
+    return digest.hexdigest()
 
 
 def save(path: Path, network: Network) -> None:

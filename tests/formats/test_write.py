@@ -29,6 +29,8 @@ GOOD = {
     "conll": {"words": ["a"], "labels": ["O"]},
     "csv": {"id": "1", "text": "a"},
     "tsv": {"id": "1", "text": "a"},
+    "npy": {"vectors": [[1, 2], [3, 4]]},
+    "safetensors": {"vectors": [[1, 2], [3, 4]]},
 }
 BAD = {
     "glue-sts-b": {"id": "2", "prediction": "2.5"},
@@ -39,9 +41,12 @@ BAD = {
     "conll": {"words": ["a b"], "labels": ["O"]},
     "csv": {"labels": ["a,b"]},
     "tsv": {"id": "2", "text": "a\tb"},
+    "npy": {"vectors": [[1, 2, 3]]},
+    "safetensors": {"vectors": [[[1, 2]], [[3, 4]]]},
 }
 OPTIONS = {"csv": "--several ,"}
-EMPTY = {"squad", "squad-nbest", "squad-odds"}
+OBJECTS = {"squad", "squad-nbest", "squad-odds"}
+ARRAYS = {"npy", "safetensors"}  # of empty input empty ones, see test_vectors.py
 
 
 @pytest.fixture(params=GOOD)
@@ -67,7 +72,7 @@ def test_a_bad_record_is_named_and_ends_the_command(name: str, said: Callable[[s
     result = said("")
     assert result.status == 65
     assert result.err.startswith("bertcli write: in.jsonl:3: field '")
-    assert (result.out == b"") == (name in EMPTY)
+    assert (result.out == b"") == (name in OBJECTS | ARRAYS)
 
 
 def test_a_bad_record_can_be_skipped(
@@ -83,7 +88,7 @@ def test_a_bad_record_can_be_skipped(
 def test_empty_input(name: str, shell: Callable[..., Result]) -> None:
     result = shell(f"bertcli write {name} </dev/null")
     assert (result.status, result.err) == (0, "")
-    assert (json.loads(result.out) == {}) if name in EMPTY else (result.out == b"")
+    assert (json.loads(result.out) == {}) if name in OBJECTS else (bool(result.out) == (name in ARRAYS))
 
 
 def test_an_id_of_another_file_is_seen_to_come_again(shell: Callable[..., Result], tmp_path: Path) -> None:

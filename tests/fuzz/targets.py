@@ -117,6 +117,7 @@ def _streams() -> Iterator[Target]:
         yield Target(f"score-{task}", (["score", task, INPUT],), checks.scored)
     for form in WRITTEN:
         yield Target(f"write-{form}", (["write", form, INPUT],))
+    yield Target("write-vectors", (["write", "npy", INPUT], ["write", "safetensors", INPUT]), checks.nothing)
     yield Target("show", (["show", INPUT, "--json"], ["show", INPUT]), checks.valid_or_text)
     model = ["-m", str(CORPUS / "model"), "--quiet", "--device", "cpu"]
     yield Target("predict", (["predict", INPUT, *model],), checks.added, COMPUTED)

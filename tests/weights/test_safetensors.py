@@ -20,7 +20,7 @@ from bertcli.headers import FILE, INDEX
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
 from bertcli.tasks.task import Batch, build, scores
-from bertcli.weights.safetensors import load, open_folder, save_folder
+from bertcli.weights.safetensors import fingerprint, load, open_folder, save_folder
 
 IDS, BORDERS = models.sequences([7, 20, 3, 64])
 
@@ -291,3 +291,16 @@ def test_the_real_model_is_read() -> None:
     network = build(Classification(folder.wordpiece, 128, "ab"), replace(folder.config, labels=("a", "b")))
     with pytest.raises(BertcliError, match=r"missing: classifier.weight"):
         load(path, network)
+
+
+def test_a_fingerprint_is_that_of_the_encoder_however_it_is_saved(tmp_path: Path) -> None:
+    model = models.theirs("BertForPreTraining")
+    known = fingerprint(models.save(model, tmp_path / "whole"))
+    assert known == fingerprint(models.save(model, tmp_path / "sharded", max_shard_size="20KB"))
+    assert (tmp_path / "sharded" / INDEX).exists()
+    assert known == fingerprint(models.save(model.bert, tmp_path / "bare"))
+    tagger = models.transformers.BertForTokenClassification.from_pretrained(tmp_path / "whole")
+    assert known == fingerprint(models.save(tagger, tmp_path / "tagger"))
+    with torch.no_grad():
+        model.bert.encoder.layer[1].output.dense.bias[3] += 1e-3
+    assert known != fingerprint(models.save(model, tmp_path / "trained"))
