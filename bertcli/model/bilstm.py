@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.func import functional_call
-from torch.nn.utils.rnn import PackedSequence
 
 from bertcli.model.packed import Packed
 
@@ -54,11 +52,22 @@ class BiLSTM(nn.Module):
             dtype = torch.get_autocast_dtype(kind)
         order, sizes = in_steps(packed.lengths)
         places = torch.from_numpy(order).to(x.device, non_blocking=True)
-        steps = PackedSequence(x.to(dtype).index_select(0, places), torch.from_numpy(sizes))
-        weights = {name: weight.to(dtype) for name, weight in self.lstm.named_parameters()}
+        steps, weights = x.to(dtype).index_select(0, places), [weight.to(dtype) for weight in self.lstm.parameters()]
+        start = steps.new_zeros(2 * DEPTH, len(packed.lengths), self.lstm.hidden_size)
         with torch.autocast(kind, enabled=False):  # which knows of LSTMs no other type than fp16
-            states, _ = functional_call(self.lstm, weights, (steps,))
-        return torch.empty_like(states.data).index_copy(0, places, states.data)
+            # Not by calling the module: it has its weights in one type, and other threads may be in it.
+            states, *_ = torch.lstm(
+                steps,
+                torch.from_numpy(sizes),
+                (start, start),
+                weights,
+                has_biases=True,
+                num_layers=DEPTH,
+                dropout=self.lstm.dropout,
+                train=self.training,
+                bidirectional=True,
+            )
+        return torch.empty_like(states).index_copy(0, places, states)
 
     def ends(self, states: Tensor, packed: Packed) -> Tensor:
         """Returns what each direction has read at its end: (B, 2W) from (T, 2W)."""

@@ -74,7 +74,7 @@ class Bench:
         file = str(self.sentences(count))
         device = "cuda" if self.device == "auto" and _has_card() else "cpu"
         sides = {
-            "bertcli": Side([[*self.embed, file]]),
+            "bertcli": Side([[*self.embed, "--precision", "fp32", file]]),  # as the peer
             "transformers": Side([[sys.executable, "-c", PEER, str(self.model), file, device]]),
         }
         runs: dict[str, list[Run]] = {name: [] for name in sides}

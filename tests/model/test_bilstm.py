@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import torch
 from hypothesis import given, settings
@@ -79,3 +81,17 @@ def test_a_mix_begins_as_the_mean_and_weighs_by_a_softmax_and_a_scale() -> None:
     shares = torch.tensor([1.0, -2.0, 0.5]).exp()
     wanted = 2 * sum(share * layer for share, layer in zip(shares / shares.sum(), vectors.unbind(1), strict=True))
     torch.testing.assert_close(mix(vectors), wanted)
+
+
+def test_threads_read_beside_each_other_as_one_alone() -> None:
+    model, vectors, lengths = BiLSTM(32, 48, 0.0).eval(), torch.randn(200, 32), (20,) * 10
+
+    @torch.inference_mode()
+    def read(_: int) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return model(vectors, packed(lengths))  # type: ignore[no-any-return]
+
+    wanted = read(0)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(torch.equal(found, wanted) for found in pool.map(read, range(40)))
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
