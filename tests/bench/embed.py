@@ -1,13 +1,14 @@
 """`embed` for taggers on features: size and speed beside transformers, memory, and a whole corpus on a GPU.
 
-python tests/bench/embed.py peer|memory|gpu --model DIR --conll FILE [--count 1000] [--repeat 3] [--device auto]
+python tests/bench/embed.py peer|memory|learn|gpu --model DIR --conll FILE [--count 1000] [--repeat 3] [--device auto]
 
 FILE is CoNLL-2003's training set. peer: the first `count` sentences, a row a word of the last four layers, by `bertcli
 embed` and by transformers with `json.dumps` of the same numbers at six decimals; of whole processes, by turns, seconds
 and the bytes that they write, of each of which ours is to be a fifth. Both compute the same, on the same cores, and
 the peer's lines take one core's time whatever there is beside it. memory: the most that all processes of `embed`
-together hold for `count` sentences and for eight times as many. gpu: the whole file by `read conll` and `embed`, from
-file to file.
+together hold for `count` sentences and for eight times as many. learn: the most memory of its own that `finetune
+tagging --features` holds while it learns on those for two epochs; of the spool, which is mapped, there is as much
+besides as there is room for. gpu: the whole file by `read conll` and `embed`, from file to file.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import argparse
 import itertools
 import json
 import os
+import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
 import zstandard
-from text import BERTCLI, Run, Side, run
+from text import BERTCLI, POLL, Run, Side, run
 
 from bertcli.vectors import array_of
 
@@ -60,13 +64,14 @@ class Bench:
         self.device = device
         self.embed = [*BERTCLI, "embed", "-m", str(model), "--layers", "concat4", "--device", device, "--quiet"]
 
-    def sentences(self, count: int) -> Path:
-        """Returns a file of the first sentences, their words alone; of fewer than are asked for they come again."""
+    def sentences(self, count: int, *fields: str) -> Path:
+        """Returns a file of the first sentences' words, and other fields; they come again where they are too few."""
         read, file = self.folder / "read.jsonl", self.folder / f"{count}.jsonl"
         run(Side([[*BERTCLI, "read", "conll", str(self.conll), "--plain"]]), read)
         with read.open() as lines, file.open("w") as words:
             for line in itertools.islice(itertools.cycle(list(lines)), count):
-                words.write(json.dumps({"words": json.loads(line)["words"]}) + "\n")
+                record = json.loads(line)
+                words.write(json.dumps({name: record[name] for name in ("words", *fields)}) + "\n")
         return file
 
     def peer(self, count: int) -> None:
@@ -104,6 +109,21 @@ class Bench:
             made = run(Side([[*self.embed, str(self.sentences(number))]]), self.folder / "out")
             print(f"{number} sentences: {made.peaks[0]:.0f} MB at most, {made.seconds:.1f} s", flush=True)
 
+    def learn(self, count: int) -> None:
+        """Print the most megabytes of its own that a tagger holds on the vectors of so many sentences, and of more."""
+        for number in (count, MEMORY * count):
+            features, out = self.folder / "features", self.folder / "tagger"
+            run(Side([[*self.embed, str(self.sentences(number, "labels"))]]), features)
+            words = ["finetune", "tagging", str(features), "--features", "-o", str(out), "--force", "--quiet"]
+            words += ["--epochs", "2", "--bilstm-units", "64", "--device", self.device, "--workers", "1"]
+            with subprocess.Popen([*BERTCLI, *words], stdout=subprocess.DEVNULL) as process:
+                most = 0.0
+                while process.poll() is None:
+                    most = max(most, _own(process.pid))
+                    time.sleep(POLL)
+            vectors = features.stat().st_size / 1e6
+            print(f"{number} sentences, vectors of {vectors:.0f} MB: {most:.0f} MB at most of its own", flush=True)
+
     def gpu(self) -> None:
         """Print the seconds for the whole file, and what came of it."""
         read = [*BERTCLI, "read", "conll", str(self.conll)]
@@ -112,6 +132,13 @@ class Bench:
             size = (self.folder / "out").stat().st_size / 1e6
             peaks = " + ".join(f"{peak:.0f}" for peak in made.peaks)
             print(f"read conll | embed: {made.seconds:.1f} s, cpu {made.busy:.1f} s, {size:.0f} MB, {peaks} MB held")
+
+
+def _own(process: int) -> float:
+    """Returns the megabytes that a process holds, without the files that it has mapped."""
+    with suppress(OSError, IndexError):  # it has ended
+        return int(Path(f"/proc/{process}/status").read_text().split("RssAnon:")[1].split()[0]) / 1000
+    return 0
 
 
 def _has_card() -> bool:
@@ -123,7 +150,7 @@ def _has_card() -> bool:
 def main() -> None:
     """Run one of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", choices=["peer", "memory", "gpu"])
+    parser.add_argument("which", choices=["peer", "memory", "learn", "gpu"])
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--conll", type=Path, required=True)
     parser.add_argument("--count", type=int, default=1000)
