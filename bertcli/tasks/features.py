@@ -27,6 +27,7 @@ from bertcli.tasks.task import Batch, Example, array
 from bertcli.vectors import FIELD, array_of, source_of
 
 LONGEST = 512  # words of a sentence, by which batches are planned; there may be more
+BYTES = 4  # of a number, or fewer
 
 
 class FeatureTagging(Tagging):
@@ -43,7 +44,11 @@ class FeatureTagging(Tagging):
         `layers` are those that are kept apart, 0 where there is one vector a word.
         """
         super().__init__(None, LONGEST, labels)  # type: ignore[arg-type]  # no text is read
+        self._expect(width, layers, source)
+
+    def _expect(self, width: int, layers: int, source: str | None) -> None:
         self.width, self.layers, self.source = width, layers, source
+        self.held = width * max(1, layers) * BYTES
 
     # -- encode
 
@@ -84,7 +89,7 @@ class FeatureTagging(Tagging):
     def _check(self, width: int, layers: int, source: str | None) -> None:
         """Raise `BadData` for vectors that are not like the first ones, or from elsewhere as far as they say it."""
         if not self.width:
-            self.width, self.layers, self.source = width, layers, source
+            self._expect(width, layers, source)
         if (width, layers) != (self.width, self.layers):
             raise BadData(field=FIELD, found=_told(width, layers), expected=_told(self.width, self.layers))
         if source != self.source and source and self.source:

@@ -52,6 +52,7 @@ def test_vectors_come_to_the_network_as_they_are_and_sentences_are_sequences(lay
     assert batch.targets["vectors"].shape == ((8, 3, 4) if layers else (8, 4))
     np.testing.assert_array_equal(batch.targets["vectors"].numpy(), wanted)
     assert (task.width, task.layers, task.source) == (4, layers, "last/words/0a0b0c0d")
+    assert task.held == batch.targets["vectors"].nbytes / 8  # by which it is known how many may wait for each other
 
 
 @pytest.mark.parametrize(
