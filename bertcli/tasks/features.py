@@ -33,7 +33,7 @@ BYTES = 4  # of a number, or fewer
 class FeatureTagging(Tagging):
     """Labels words by their vectors: of the form and the source of those that it learns, or has learned."""
 
-    sequence = "sentence"
+    sequence, inputs = "sentence", "vectors"
     architecture = None  # type: ignore[assignment]  # no other program reads it
 
     def __init__(

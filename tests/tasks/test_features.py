@@ -16,6 +16,7 @@ from program import Result
 from safetensors.torch import load_file
 from torch import nn
 
+from bertcli import show
 from bertcli.engine.device import choose
 from bertcli.engine.run import Run
 from bertcli.engine.settings import Output, Settings
@@ -169,6 +170,10 @@ def test_vectors_from_elsewhere_are_refused(bertcli: Callable[..., Result], home
     wrong = bertcli("predict", tmp_path / "second-to-last.zst", "-m", tagger)
     assert wrong.status == 65
     assert "second-to-last.zst:1: field 'vectors': found 'vectors from second-to-last/words/" in wrong.err
+    other = tmp_path / "other"
+    assert bertcli("finetune", "tagging", tmp_path / "second-to-last.zst", "-o", other, *line).status == 0
+    both = bertcli("predict", tmp_path / "last.zst", "-m", tagger, "-m", other)
+    assert (both.status, f"{tagger} and {other} differ in their vectors" in both.err) == (2, True)
     cut = bertcli("predict", tmp_path / "last.zst", "-m", tagger, "--max-length", 64)
     assert (cut.status, "reads vectors, of whole sentences" in cut.err) == (2, True)
 
@@ -178,6 +183,7 @@ def test_vectors_from_elsewhere_are_refused(bertcli: Callable[..., Result], home
     [
         (["finetune", "classification", "--features"], 2, "--features is an option of tagging, not of classification"),
         (["finetune", "tagging", "--features", "--max-length", 64], 2, "with --features whole sentences are read"),
+        (["finetune", "tagging", "--features", "--bilstm"], 2, "--bilstm: --features learns one anyway"),
         (["finetune", "tagging", "--bilstm-units", 8], 2, "--bilstm-units: those of --bilstm, or of --features"),
         (["finetune", "tagging", "--features"], 65, "field 'vectors': found nothing"),
     ],
@@ -205,10 +211,15 @@ def test_a_bilstm_on_a_model_that_learns_with_it(bertcli: Callable[..., Result],
     assert "bilstm.lstm" in done.err
     values = json.loads((tmp_path / "first" / "config.json").read_bytes())
     assert ("architectures" not in values, values["bilstm"]) == (True, 8)
+    parts = show.model(tmp_path / "first")["parameters"]
+    assert parts["bilstm"] == sum(each.numel() for each in nn.LSTM(32, 8, 2, bidirectional=True).parameters())
     predicted = bertcli("predict", train, "-m", tmp_path / "first", "--plain")
     scored = bertcli("score", task, stdin=predicted.out).records[0]
     for name, value in done.records[0]["dev"].items():
         assert scored[name] == (pytest.approx(value, abs=1e-5) if isinstance(value, float) else value), name
+    copied = bertcli("convert", tmp_path / "first", "-o", tmp_path / "copy")
+    assert "BERT, BiLSTM, " in copied.err
+    assert bertcli("predict", train, "-m", tmp_path / "copy", "--plain").out == predicted.out
     more = bertcli(*line, "-m", tmp_path / "first", "-o", tmp_path / "second")  # it stays, and so does the head
     assert "fresh" not in more.err
     assert json.loads((tmp_path / "second" / "config.json").read_bytes())["bilstm"] == 8
