@@ -220,6 +220,9 @@ def test_a_bilstm_on_a_model_that_learns_with_it(bertcli: Callable[..., Result],
     copied = bertcli("convert", tmp_path / "first", "-o", tmp_path / "copy")
     assert "BERT, BiLSTM, " in copied.err
     assert bertcli("predict", train, "-m", tmp_path / "copy", "--plain").out == predicted.out
+    (tmp_path / "copy" / "bertcli.json").write_text("{}")
+    lost = bertcli("predict", train, "-m", tmp_path / "copy")
+    assert (lost.status, "bertcli.json: field 'task': found nothing, expected classif" in lost.err) == (65, True)
     more = bertcli(*line, "-m", tmp_path / "first", "-o", tmp_path / "second")  # it stays, and so does the head
     assert "fresh" not in more.err
     assert json.loads((tmp_path / "second" / "config.json").read_bytes())["bilstm"] == 8
