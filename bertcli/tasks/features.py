@@ -82,6 +82,8 @@ class FeatureTagging(Tagging):
         if count != words:
             expected = f"{many(words, 'row')}, one a word (embed --pool words)"
             raise BadData(field=FIELD, found=many(count, "row"), expected=expected)
+        if words and not vectors.size:
+            raise BadData(field=FIELD, found="rows of no numbers", expected="vectors as embed writes them")
         if words:
             self._check(vectors.shape[-1], vectors.shape[0] if vectors.ndim == 3 else 0, source)
         return vectors.swapaxes(0, 1) if vectors.ndim == 3 else vectors

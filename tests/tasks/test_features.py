@@ -71,6 +71,8 @@ def test_vectors_come_to_the_network_as_they_are_and_sentences_are_sequences(lay
             "found 'vectors from last/words/ffffffff', expected vectors from",
         ),
         ({"vectors": {"dtype": "float16", "shape": [3, 4], "data": "AAAA"}}, "expected vectors as embed writes them"),
+        ({"vectors": {"dtype": "float16", "shape": [0, 3, 4], "data": ""}}, "found 'rows of no numbers', expected"),
+        ({"vectors": {"dtype": "float16", "shape": [3, 0], "data": ""}}, "found 'rows of no numbers', expected"),
         ({"vectors": [[1.0, 2.0], [3.0]]}, "expected vectors as embed writes them"),
         ({"labels": ["O"]}, "field 'labels': found 1, expected 3 labels, one a word"),
     ],
