@@ -92,6 +92,19 @@ def test_lists_say_nothing_of_their_source_and_fit_what_they_are_like() -> None:
     np.testing.assert_allclose(example["vectors"], np.ravel(listed))
 
 
+def test_what_vectors_are_like_is_told_by_good_records_alone_and_the_source_by_the_first_that_has_one() -> None:
+    task = FeatureTagging()
+    with pytest.raises(BadData, match="field 'labels'"):
+        task.learn({**record(3, width=5, source="other"), "labels": ["B-PER"]})
+    task.learn({**record(2), "vectors": array_of(record(2)["vectors"]).tolist()})
+    task.learn(record(3))
+    with pytest.raises(BadData, match="found 'vectors from other', expected vectors from last/words/0a0b0c0d"):
+        task.learn(record(3, source="other"))
+    task.learn({**record(1), "labels": ["B-LOC"]})
+    task.close()
+    assert (task.labels, task.width) == (("B-LOC", "O"), 4)
+
+
 # -- what is learned ------------------------------------------------------------------------------------------------
 
 
