@@ -17,7 +17,7 @@ from bertcli.text.wordpiece import WordPiece
 
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 DEEPEST = 8  # objects within objects that are shown on lines of their own
-PARTS = ("embeddings", "encoder", "pooler")
+PARTS = ("embeddings", "encoder", "pooler", "mix", "bilstm")  # as names of tensors have them; all else is of heads
 JSON_NAMES = {str: "string", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
 
 
@@ -34,7 +34,7 @@ def model(path: Path) -> dict[str, Any]:
     config = from_json(values, str(file)) if has_bert else features_from_json(values, str(file))
     parameters: Counter[str] = Counter()
     for name, tensor in tensors.items():
-        part = next((part for part in PARTS if f"{part}." in name), "heads")
+        part = next((part for part in PARTS if part in name.split(".")), "heads")
         parameters[part] += tensor.size
     return {
         "kind": "model" if has_bert else "tagger on features",

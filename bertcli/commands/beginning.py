@@ -53,14 +53,15 @@ def begun(
     has_vectors = own.pop("features", False)
     if bilstm_units and not (bilstm or has_vectors):
         raise UsageError("--bilstm-units: those of --bilstm, or of --features")
-    units = bilstm_units or UNITS
-    if not has_vectors:
-        folder = inference.open_model(streams, model)
-        length = folder.length(max_length, usual)
-        return Model(streams, folder, task_name, length, own, units if bilstm else 0)
-    if max_length:
+    if has_vectors and bilstm:
+        raise UsageError("--bilstm: --features learns one anyway")
+    if has_vectors and max_length:
         raise UsageError("--max-length: with --features whole sentences are read")
-    return Vectors(streams, units)
+    units = bilstm_units or UNITS
+    if has_vectors:
+        return Vectors(streams, units)
+    folder = inference.open_model(streams, model)
+    return Model(streams, folder, task_name, folder.length(max_length, usual), own, units if bilstm else 0)
 
 
 @dataclass(frozen=True)

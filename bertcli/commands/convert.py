@@ -49,9 +49,9 @@ def command(
     out.
 
     With --extend-vocab, the row of each new piece in the word embeddings is the mean of the rows of the old pieces that
-    its text was cut into before, and so is its bias in the head that predicts words. A piece with a character that the
-    old vocabulary lacks gets the row of [UNK]. New pieces may stand in the places of [unusedN]. A text without new
-    pieces is read exactly as before.
+    its text was cut into before, and so is its bias in the head that predicts words. A piece that the old ones do not
+    make, or that is no text, as [E1], gets the row of [UNK]. New pieces may stand in the places of [unusedN]. A text
+    without new pieces is read exactly as before.
     """
     from bertcli import target
     from bertcli.weights.grown import grow

@@ -161,10 +161,10 @@ def command(
     one on a model that is fine-tuned with it: classification, regression and choice then read the ends of its two
     directions.
 
-    A head that the model already has is kept where task and labels agree; a fresh one is named on stderr. The folder
-    opens in transformers as BertForSequenceClassification, BertForTokenClassification, BertForQuestionAnswering or
-    BertForMultipleChoice; with a BiLSTM it is bertcli's own. torchrun -m bertcli finetune … trains on several GPUs,
-    which share the examples of each step.
+    A head that the model already has, with the BiLSTM below it, is kept where task, labels and units agree; a fresh one
+    is named on stderr. The folder opens in transformers as BertForSequenceClassification, BertForTokenClassification,
+    BertForQuestionAnswering or BertForMultipleChoice; with a BiLSTM it is bertcli's own. torchrun -m bertcli finetune …
+    trains on several GPUs, which share the examples of each step.
     """
     from bertcli.engine.sweep import Sweep, planned
 

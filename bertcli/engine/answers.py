@@ -23,7 +23,7 @@ from bertcli.stages import Stage
 from bertcli.stream import BATCH, deep, dumps
 from bertcli.tasks.task import Example, Task
 
-SENT = 1 << 23  # bytes of outputs of a batch, where a task tells of them: dozens of batches are on their way at a time
+SENT = 1 << 23  # bytes that a batch comes to, where a task tells of them: dozens of batches are on their way at a time
 BYTES = 4  # of text in a token, or fewer: batches of lines are no larger than a forward pass
 
 

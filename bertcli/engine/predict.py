@@ -24,7 +24,7 @@ from bertcli.tasks.task import Example, Task
 T = TypeVar("T")
 
 WINDOW = 8  # times `max_tokens`, among which lengths are sorted: what becomes of them is held in memory
-HELD = 1 << 26  # bytes of outputs for which a window has tokens, or for one forward pass, where a task tells of them
+HELD = 1 << 26  # bytes for which a window has tokens, or for one forward pass, where a task tells of them
 AHEAD = 1  # windows that are under way while the next is gathered: the device never waits for that
 
 Outputs = list[list[Any]]  # of each network one output an example

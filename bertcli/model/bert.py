@@ -22,6 +22,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_pytorch_tanh": partial(functional.gelu, approximate="tanh"),
     "relu": functional.relu,
 }
+SMALLEST = 1e-30  # deviation of first weights: torch draws none of 0, which a folder's config may have
 
 
 class Embeddings(nn.Module):
@@ -106,6 +107,7 @@ class Bert(nn.Module):
 
 def initialize(module: nn.Module, deviation: float) -> None:
     """Draw every weight from a normal cut at two deviations; biases 0, norms 1 (Google's `create_initializer`)."""
+    deviation = max(deviation, SMALLEST)
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Embedding):
             nn.init.trunc_normal_(part.weight, std=deviation, a=-2 * deviation, b=2 * deviation)

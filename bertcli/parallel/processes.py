@@ -53,9 +53,7 @@ class Fork:
     def send(self, item: Any) -> None:
         """Hand over an item."""
         with suppress(OSError):  # a dead process: what it does not send tells
-            self.pipe.send_bytes(
-                pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
-            )  # arrays are copied once less than by send
+            self.pipe.send_bytes(pickle.dumps(item, pickle.HIGHEST_PROTOCOL))  # `send` copies arrays once more
 
     @property
     def has_sent(self) -> bool:

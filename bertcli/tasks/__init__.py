@@ -25,6 +25,7 @@ NEW: dict[str, Callable[..., Task]] = {
     "tagging": Tagging,
     "choice": Choice,
 }
+FINETUNED = {task.name: task for task in (Classification, Regression, Tagging, Span, Choice)}
 
 
 def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
@@ -37,8 +38,8 @@ def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
 def kind_of(model: ModelFolder) -> str | None:
     """Returns the transformers class whose head a folder has; where a BiLSTM is below it, its notes tell the task."""
     if model.config.bilstm:
-        tasks = (Classification, Regression, Tagging, Span, Choice)
-        return next((task.architecture for task in tasks if task.name == model.notes.get("task")), None)
+        task = FINETUNED.get(str(model.notes.get("task")))
+        return task and task.architecture
     return model.architecture
 
 
@@ -70,6 +71,9 @@ def of_folder(
     if kind == "BertForMultipleChoice":
         return Choice(wordpiece, max_length, cut=_noted(model, "cut"))
     objective = next((name for name, own in OBJECTIVES.items() if own == kind), None)
+    if model.config.bilstm and kind is None:
+        file, found = str(model.path / "bertcli.json"), model.notes.get("task")
+        raise BadData(file=file, field="task", found=found, expected=" or ".join(FINETUNED))
     if objective is None:
         ours = (each.architecture for each in (Classification, Tagging, Span, Choice))
         expected = " or ".join([*map(str, ours), *OBJECTIVES.values()])

@@ -27,12 +27,13 @@ from bertcli.tasks.task import Batch, Example, array
 from bertcli.vectors import FIELD, array_of, source_of
 
 LONGEST = 512  # words of a sentence, by which batches are planned; there may be more
+BYTES = 4  # of a number, or fewer
 
 
 class FeatureTagging(Tagging):
     """Labels words by their vectors: of the form and the source of those that it learns, or has learned."""
 
-    sequence = "sentence"
+    sequence, inputs = "sentence", "vectors"
     architecture = None  # type: ignore[assignment]  # no other program reads it
 
     def __init__(
@@ -43,13 +44,19 @@ class FeatureTagging(Tagging):
         `layers` are those that are kept apart, 0 where there is one vector a word.
         """
         super().__init__(None, LONGEST, labels)  # type: ignore[arg-type]  # no text is read
+        self._expect(width, layers, source)
+
+    def _expect(self, width: int, layers: int, source: str | None) -> None:
         self.width, self.layers, self.source = width, layers, source
+        self.held = width * max(1, layers) * BYTES
 
     # -- encode
 
     def encode(self, record: Record) -> list[Example]:
         """Returns a sequence for each sentence, with its words' `vectors`: (T, L, H), flat."""
-        rows = self._rows(record)
+        return self._sequences(record, self._rows(record))
+
+    def _sequences(self, record: Record, rows: NDArray[Any]) -> list[Example]:
         return [
             {
                 "ids": np.zeros(end - start, np.int32),  # as many as words, by which batches are made
@@ -63,7 +70,10 @@ class FeatureTagging(Tagging):
 
     def learn(self, record: Record) -> list[Example]:
         """Returns the sequences with a label's number for each word, in the order of sight."""
-        examples, labels = self.encode(record), self.gold(record)
+        rows = self._rows(record)
+        examples, labels = self._sequences(record, rows), self.gold(record)
+        if examples:  # of a record that is good as a whole: one that is skipped tells nothing
+            self._expect(*_form(rows), self.source or source_of(record[FIELD]))
         numbers = iter([self._known.number(label, "labels") for label in labels])
         return [{**example, "labels": array(islice(numbers, len(example["ids"])))} for example in examples]
 
@@ -72,19 +82,20 @@ class FeatureTagging(Tagging):
         checker(Sentence)(record)
         if record.get(FIELD) is None:
             raise BadData(field=FIELD, found=None, expected="the vectors of the words, as embed adds them")
-        vectors, source = array_of(record[FIELD]), source_of(record[FIELD])
+        vectors = array_of(record[FIELD])
         count, words = vectors.shape[-2], len(record["words"])
         if count != words:
             expected = f"{many(words, 'row')}, one a word (embed --pool words)"
             raise BadData(field=FIELD, found=many(count, "row"), expected=expected)
-        if words:
-            self._check(vectors.shape[-1], vectors.shape[0] if vectors.ndim == 3 else 0, source)
-        return vectors.swapaxes(0, 1) if vectors.ndim == 3 else vectors
+        if words and not vectors.size:
+            raise BadData(field=FIELD, found="rows of no numbers", expected="vectors as embed writes them")
+        rows = vectors.swapaxes(0, 1) if vectors.ndim == 3 else vectors
+        if words and self.width:
+            self._check(*_form(rows), source_of(record[FIELD]))
+        return rows
 
     def _check(self, width: int, layers: int, source: str | None) -> None:
         """Raise `BadData` for vectors that are not like the first ones, or from elsewhere as far as they say it."""
-        if not self.width:
-            self.width, self.layers, self.source = width, layers, source
         if (width, layers) != (self.width, self.layers):
             raise BadData(field=FIELD, found=_told(width, layers), expected=_told(self.width, self.layers))
         if source != self.source and source and self.source:
@@ -120,6 +131,11 @@ class FeatureTagging(Tagging):
         assert isinstance(network, FeatureNetwork)
         scores: Tensor = network.heads["classifier"](network.read(batch.targets["vectors"], batch.packed))
         return scores.float()
+
+
+def _form(rows: NDArray[Any]) -> tuple[int, int]:
+    """Returns the width of vectors, (T, H) or (T, L, H), and how many layers are kept apart, 0 where none are."""
+    return rows.shape[-1], rows.shape[1] if rows.ndim == 3 else 0
 
 
 def _told(width: int, layers: int) -> str:

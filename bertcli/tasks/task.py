@@ -73,7 +73,8 @@ class Task(ABC):
     is_cut: bool = False  # whether of a long text the first window alone is read, as by Google's code
     shortened: int = 0  # records that were encoded shorter than they are
     sequence: str = "window"  # what a record's examples are called
-    held: int = 0  # bytes of an output for each token, where they are so many that fewer may be held at a time
+    inputs: str = "vocabularies"  # what `reads` tells of
+    held: int = 0  # bytes of what comes in or out for each token, where so many that fewer may be held at a time
     units: str = "records"  # what is shortened, to `room` tokens
     labels: tuple[str, ...] = ()  # of the head's outputs, in the order of their ids
     problem_type: str | None = None  # transformers' word for what the labels of a text are
@@ -161,7 +162,7 @@ class Task(ABC):
             {
                 "tasks": (task.name, task.problem_type),
                 "labels": sorted(task.labels),
-                "vocabularies": task.reads(),
+                self.inputs: task.reads(),
                 "ways of reading": task.options(),
             }
             for task in (self, other)

@@ -56,5 +56,6 @@ def complete(network: Network, found: Mapping[str, TensorHeader]) -> None:
 
 def contents(network: Network) -> str:
     """Returns what a network consists of, one line for people."""
-    parts = ["BERT", *(["pooler"] if network.bert.pooler is not None else []), *network.heads]
+    between = {"pooler": network.bert.pooler, "BiLSTM": network.bilstm}
+    parts = ["BERT", *(name for name, part in between.items() if part is not None), *network.heads]
     return f"{sum(each.numel() for each in network.parameters()):,} parameters: {', '.join(parts)}"

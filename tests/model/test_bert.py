@@ -29,6 +29,12 @@ def test_a_seed_is_a_network() -> None:
     assert not torch.equal(first["bert.pooler.weight"], other["bert.pooler.weight"])
 
 
+def test_a_deviation_of_nothing_gives_hardly_anything() -> None:
+    linear = nn.Linear(4, 4)
+    initialize(linear, 0.0)
+    assert linear.weight.abs().max() < 1e-29
+
+
 def test_initialize_leaves_norms_alone() -> None:
     norm = nn.LayerNorm(4)
     nn.init.constant_(norm.weight, 3.0)

@@ -16,6 +16,7 @@ from program import Result
 from safetensors.torch import load_file
 from torch import nn
 
+from bertcli import show
 from bertcli.engine.device import choose
 from bertcli.engine.run import Run
 from bertcli.engine.settings import Output, Settings
@@ -52,6 +53,7 @@ def test_vectors_come_to_the_network_as_they_are_and_sentences_are_sequences(lay
     assert batch.targets["vectors"].shape == ((8, 3, 4) if layers else (8, 4))
     np.testing.assert_array_equal(batch.targets["vectors"].numpy(), wanted)
     assert (task.width, task.layers, task.source) == (4, layers, "last/words/0a0b0c0d")
+    assert task.held == batch.targets["vectors"].nbytes / 8  # by which it is known how many may wait for each other
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,8 @@ def test_vectors_come_to_the_network_as_they_are_and_sentences_are_sequences(lay
             "found 'vectors from last/words/ffffffff', expected vectors from",
         ),
         ({"vectors": {"dtype": "float16", "shape": [3, 4], "data": "AAAA"}}, "expected vectors as embed writes them"),
+        ({"vectors": {"dtype": "float16", "shape": [0, 3, 4], "data": ""}}, "found 'rows of no numbers', expected"),
+        ({"vectors": {"dtype": "float16", "shape": [3, 0], "data": ""}}, "found 'rows of no numbers', expected"),
         ({"vectors": [[1.0, 2.0], [3.0]]}, "expected vectors as embed writes them"),
         ({"labels": ["O"]}, "field 'labels': found 1, expected 3 labels, one a word"),
     ],
@@ -86,6 +90,19 @@ def test_lists_say_nothing_of_their_source_and_fit_what_they_are_like() -> None:
     listed = array_of(record(3)["vectors"]).tolist()
     (example,) = task.encode({**record(3), "vectors": listed})
     np.testing.assert_allclose(example["vectors"], np.ravel(listed))
+
+
+def test_what_vectors_are_like_is_told_by_good_records_alone_and_the_source_by_the_first_that_has_one() -> None:
+    task = FeatureTagging()
+    with pytest.raises(BadData, match="field 'labels'"):
+        task.learn({**record(3, width=5, source="other"), "labels": ["B-PER"]})
+    task.learn({**record(2), "vectors": array_of(record(2)["vectors"]).tolist()})
+    task.learn(record(3))
+    with pytest.raises(BadData, match="found 'vectors from other', expected vectors from last/words/0a0b0c0d"):
+        task.learn(record(3, source="other"))
+    task.learn({**record(1), "labels": ["B-LOC"]})
+    task.close()
+    assert (task.labels, task.width) == (("B-LOC", "O"), 4)
 
 
 # -- what is learned ------------------------------------------------------------------------------------------------
@@ -168,6 +185,10 @@ def test_vectors_from_elsewhere_are_refused(bertcli: Callable[..., Result], home
     wrong = bertcli("predict", tmp_path / "second-to-last.zst", "-m", tagger)
     assert wrong.status == 65
     assert "second-to-last.zst:1: field 'vectors': found 'vectors from second-to-last/words/" in wrong.err
+    other = tmp_path / "other"
+    assert bertcli("finetune", "tagging", tmp_path / "second-to-last.zst", "-o", other, *line).status == 0
+    both = bertcli("predict", tmp_path / "last.zst", "-m", tagger, "-m", other)
+    assert (both.status, f"{tagger} and {other} differ in their vectors" in both.err) == (2, True)
     cut = bertcli("predict", tmp_path / "last.zst", "-m", tagger, "--max-length", 64)
     assert (cut.status, "reads vectors, of whole sentences" in cut.err) == (2, True)
 
@@ -177,6 +198,7 @@ def test_vectors_from_elsewhere_are_refused(bertcli: Callable[..., Result], home
     [
         (["finetune", "classification", "--features"], 2, "--features is an option of tagging, not of classification"),
         (["finetune", "tagging", "--features", "--max-length", 64], 2, "with --features whole sentences are read"),
+        (["finetune", "tagging", "--features", "--bilstm"], 2, "--bilstm: --features learns one anyway"),
         (["finetune", "tagging", "--bilstm-units", 8], 2, "--bilstm-units: those of --bilstm, or of --features"),
         (["finetune", "tagging", "--features"], 65, "field 'vectors': found nothing"),
     ],
@@ -204,10 +226,18 @@ def test_a_bilstm_on_a_model_that_learns_with_it(bertcli: Callable[..., Result],
     assert "bilstm.lstm" in done.err
     values = json.loads((tmp_path / "first" / "config.json").read_bytes())
     assert ("architectures" not in values, values["bilstm"]) == (True, 8)
+    parts = show.model(tmp_path / "first")["parameters"]
+    assert parts["bilstm"] == sum(each.numel() for each in nn.LSTM(32, 8, 2, bidirectional=True).parameters())
     predicted = bertcli("predict", train, "-m", tmp_path / "first", "--plain")
     scored = bertcli("score", task, stdin=predicted.out).records[0]
     for name, value in done.records[0]["dev"].items():
         assert scored[name] == (pytest.approx(value, abs=1e-5) if isinstance(value, float) else value), name
+    copied = bertcli("convert", tmp_path / "first", "-o", tmp_path / "copy")
+    assert "BERT, BiLSTM, " in copied.err
+    assert bertcli("predict", train, "-m", tmp_path / "copy", "--plain").out == predicted.out
+    (tmp_path / "copy" / "bertcli.json").write_text("{}")
+    lost = bertcli("predict", train, "-m", tmp_path / "copy")
+    assert (lost.status, "bertcli.json: field 'task': found nothing, expected classif" in lost.err) == (65, True)
     more = bertcli(*line, "-m", tmp_path / "first", "-o", tmp_path / "second")  # it stays, and so does the head
     assert "fresh" not in more.err
     assert json.loads((tmp_path / "second" / "config.json").read_bytes())["bilstm"] == 8
