@@ -55,7 +55,15 @@ def parse_layers(text: str, number: int) -> Layers:
     for index in indices:
         if not -number - 1 <= index <= number:
             raise UsageError(f"--layers {text}: {index} is not one of the model's {number} layers and its embeddings")
-    return Layers(text, indices, apart=text == "weighted4")
+    return Layers(_name_of(text, indices, number), indices, apart=text == "weighted4")
+
+
+def _name_of(text: str, indices: tuple[int, ...], number: int) -> str:
+    """Returns one name for the same layers, however they were asked for."""
+    if text in NAMED_LAYERS:
+        return text
+    counted = tuple(index % -(number + 1) for index in indices)  # from the last layer on, 0 being the embeddings
+    return next((name for name, own in NAMED_LAYERS.items() if own == counted), ",".join(map(str, counted)))
 
 
 class Embedding(Task):

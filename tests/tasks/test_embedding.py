@@ -408,7 +408,9 @@ def test_lists_equal_base64(model: Path) -> None:
 def test_names_of_layers() -> None:
     assert parse_layers("concat4", 4) == Layers("concat4", (-4, -3, -2, -1), apart=False)
     assert parse_layers("weighted-all", 3) == Layers("weighted-all", (1, 2, 3), apart=True)
-    assert parse_layers("0,-4", 3) == Layers("0,-4", (0, -4), apart=False)
+    assert parse_layers("0,-4", 3) == Layers("0,0", (0, -4), apart=False)
+    for text, name in (("6", "last"), ("3,-3,5,-1", "concat4"), ("-7", "embeddings"), ("1,2", "-6,-5")):
+        assert parse_layers(text, 6).name == name
     for text, said in (("4", "4 is not one"), ("concat4", "-4 is not one"), ("middle", "neither one of embeddings")):
         with pytest.raises(UsageError, match=said):
             parse_layers(text, 2)
