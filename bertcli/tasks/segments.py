@@ -111,7 +111,7 @@ def _of_pair(wordpiece: WordPiece, record: Record) -> list[Segments]:
     is_framed = ids[:1] == [wordpiece.cls] and 1 < ends[0] <= ends[-1] <= len(ids) and border != len(ids)
     if not is_framed or any(ids[end - 1] != wordpiece.sep for end in ends):
         told = "[CLS] A [SEP], or [CLS] A [SEP] B [SEP] with B from segment_b on, as pairs makes them"
-        raise BadData("tokens without their frame", field="tokens", expected=told)
+        raise BadData("tokens without their frame", field="tokens", found=" ".join(record["tokens"]), expected=told)
     return [Segments(ids[1 : ends[0] - 1], None if border is None else ids[border:-1])]
 
 

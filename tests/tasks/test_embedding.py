@@ -237,7 +237,7 @@ def test_a_field_of_any_name_is_text_or_words(model: Path) -> None:
         ({"text": "a", "choices": []}, {}, "field 'choices': found an empty list, expected one text or more"),
         ({"sentences": [5]}, {}, "field 'sentences': found 5, expected a string or a list of words at [0]"),
         ({"tokens": ["[CLS]", "q!", "[SEP]"]}, {}, "field 'tokens': found 'q!', expected a piece of the vocabulary"),
-        ({"tokens": ["a"]}, {}, "field 'tokens': tokens without their frame"),
+        ({"tokens": ["a"]}, {}, "field 'tokens': tokens without their frame; found 'a', expected [CLS] A [SEP], or"),
         ({"tokens": []}, {}, "field 'tokens': tokens without their frame"),
         ({"tokens": ["[CLS]", "a", "[SEP]"], "segment_b": 3}, {}, "field 'tokens': tokens without their frame"),
         ({"tokens": ["[CLS]", "a", "b", "[SEP]"], "segment_b": 2}, {}, "field 'tokens': tokens without their frame"),
