@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from bertcli.errors import BadData
+from bertcli.errors import BadData, IOFailed
 from bertcli.formats import Fault, stop
 from bertcli.records import Record
 from bertcli.stream import write_all
@@ -55,7 +55,10 @@ class _Rows:
         if len(rows) and (rows.dtype, rows.shape[1:]) != (self._dtype, self._row):
             found, expected = _told(rows.dtype, rows.shape[1:]), _told(self._dtype, self._row)
             raise BadData(f"rows of {found}, and those before have {expected}", field=FIELD)
-        write_all(self._file, rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes())
+        try:
+            write_all(self._file, rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes())
+        except IOFailed as error:
+            raise IOFailed(f"the temporary file in {tempfile.gettempdir()}: {error}") from error
         self.offsets.append(self.offsets[-1] + len(rows))
         self.sources.add(source_of(record.get(FIELD)))
 

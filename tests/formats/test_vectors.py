@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import crashes
 import numpy as np
 import pytest
 from program import Result
@@ -95,6 +96,15 @@ def test_rows_of_another_kind_are_a_fault_with_their_line(
         assert (result.status, result.out) == (65, b"")
         assert result.err.startswith(f"bertcli write: in.jsonl:10: field 'vectors': {said}")
         assert shell(f"bertcli write {name} in.jsonl --on-error skip").out
+
+
+def test_the_disk_of_the_temporary_file_is_full(shell: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records(2000, 50)))
+    with crashes.small_disk(tmp_path / "disk", "300k") as disk:
+        result = shell(f"TMPDIR={disk} bertcli write npy in.jsonl")
+    assert (result.status, result.out) == (74, b"")
+    said = f"the temporary file in {disk}: writing failed: No space left on device"
+    assert result.err == f"bertcli write: {said}\n"
 
 
 def test_memory_does_not_grow_with_the_rows() -> None:
