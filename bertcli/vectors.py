@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcli.errors import BadData
+from bertcli.errors import BadData, many
 
 FIELD = "vectors"
 DTYPES = ("float16", "float32")
+LARGEST = 1 << 62  # of an edge
 
 
 def compact(vectors: NDArray[Any], source: str) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def compact(vectors: NDArray[Any], source: str) -> dict[str, Any]:
 
 def array_of(value: Any) -> NDArray[Any]:
     """Returns the array that a record's vectors are, of two axes or three; raises `BadData` for anything else."""
-    found = _of_lists(value) if type(value) is list else _of_compact(value)
+    found = _of_compact(value) if type(value) is dict else _of_lists(value)
     if found is None or found.ndim not in (2, 3):
         raise BadData(field=FIELD, found=value, expected="vectors as embed writes them, a row of numbers each")
     if not np.isfinite(found).all():
@@ -41,19 +43,34 @@ def source_of(value: Any) -> str | None:
     return source if type(source) is str else None
 
 
-def _of_compact(value: Any) -> NDArray[Any] | None:
-    if type(value) is not dict or value.get("dtype") not in DTYPES:
-        return None
-    dtype, shape = np.dtype(value["dtype"]).newbyteorder("<"), value.get("shape")
-    if type(shape) is not list or not all(type(edge) is int and edge >= 0 for edge in shape):
-        return None
+def _of_compact(value: dict[str, Any]) -> NDArray[Any]:
+    name, shape = value.get("dtype"), value.get("shape")
+    data: Any = value.get("data")
+    if name not in DTYPES:
+        raise BadData(field=f"{FIELD}.dtype", found=name, expected=" or ".join(DTYPES))
+    dtype, told = np.dtype(name).newbyteorder("<"), "[rows, width], or [layers, rows, width]"
+    if type(shape) is not list or len(shape) not in (2, 3) or not all(map(_is_edge, shape)):
+        raise BadData(field=f"{FIELD}.shape", found=shape, expected=told)
     try:
-        return np.frombuffer(binascii.a2b_base64(value["data"], strict_mode=True), dtype).reshape(shape)
-    except (KeyError, TypeError, ValueError, OverflowError):  # an edge may be of any size where there is no data
+        content = binascii.a2b_base64(data, strict_mode=True)
+    except (TypeError, ValueError):
+        raise BadData(field=f"{FIELD}.data", found=data, expected="base64, without line ends") from None
+    if len(content) != (size := math.prod(shape) * dtype.itemsize):
+        expected = f"{size}, of {name} and shape {shape}"
+        raise BadData(field=f"{FIELD}.data", found=many(len(content), "byte"), expected=expected)
+    try:
+        return np.frombuffer(content, dtype).reshape(shape)
+    except (ValueError, OverflowError):  # other edges may be of any size where one is 0
+        raise BadData(field=f"{FIELD}.shape", found=shape, expected=told) from None
+
+
+def _is_edge(value: Any) -> bool:
+    return type(value) is int and 0 <= value < LARGEST
+
+
+def _of_lists(value: Any) -> NDArray[Any] | None:
+    if type(value) is not list:
         return None
-
-
-def _of_lists(value: list[Any]) -> NDArray[Any] | None:
     try:
         found: NDArray[Any] = np.array(value)
     except ValueError:  # rows of unequal length

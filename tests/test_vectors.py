@@ -54,21 +54,6 @@ GOOD = compact(np.ones((2, 3), np.float16), "")
         None,
         5,
         "AAAA",
-        {},
-        {**GOOD, "dtype": "float64"},
-        {**GOOD, "dtype": ["float16"]},
-        {**GOOD, "shape": [2, 4]},
-        {**GOOD, "shape": [-2, -3]},
-        {**GOOD, "shape": [True, 6]},
-        {**GOOD, "shape": [6]},
-        {**GOOD, "shape": [1, 1, 2, 3]},
-        {**GOOD, "shape": None},
-        {**GOOD, "data": ""},
-        {**GOOD, "data": "", "shape": [0, 1 << 70]},
-        {**GOOD, "data": GOOD["data"][:-1]},
-        {**GOOD, "data": "\u00e9" + GOOD["data"][1:]},
-        {**GOOD, "data": "\n" + GOOD["data"]},
-        {**GOOD, "data": 5},
         [1, 2],
         [[1, 2], [3]],
         [[1, "2"]],
@@ -83,6 +68,32 @@ GOOD = compact(np.ones((2, 3), np.float16), "")
 def test_nothing_else_is_vectors(value: Any) -> None:
     with pytest.raises(BadData, match=r"field 'vectors': found .*, expected vectors as embed writes them"):
         array_of(value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"dtype": "float64"}, "dtype': found 'float64', expected float16 or float32"),
+        ({"dtype": ["float16"]}, "dtype': found a list, expected float16 or float32"),
+        ({"dtype": None}, "dtype': found nothing, expected float16 or float32"),
+        *(
+            ({"shape": shape}, f"shape': found {'nothing' if shape is None else 'a list'}, expected [rows, width], or")
+            for shape in (None, [6], [1, 1, 2, 3], [-2, -3], [True, 6], [0, 1 << 70], [10**5000, 0])
+        ),
+        ({"shape": [0, 1 << 61, 1 << 61], "data": ""}, "shape': found a list, expected [rows, width], or"),
+        ({"shape": [2, 4]}, "data': found '12 bytes', expected 16, of float16 and shape [2, 4]"),
+        ({"data": ""}, "data': found '0 bytes', expected 12, of float16 and shape [2, 3]"),
+        ({"data": GOOD["data"][:-1]}, f"data': found '{GOOD['data'][:-1]}', expected base64, without line ends"),
+        ({"data": "\u00e9" + GOOD["data"][1:]}, "data': found '\u00e9"),
+        ({"data": "\n" + GOOD["data"]}, "data': found '\\n"),
+        ({"data": 5}, "data': found 5, expected base64"),
+        ({"data": None}, "data': found nothing, expected base64"),
+    ],
+)
+def test_of_a_compact_array_the_wrong_part_is_named(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadData) as caught:
+        array_of({**GOOD, **wrong})
+    assert str(caught.value).startswith(f"field 'vectors.{said}")
 
 
 @pytest.mark.parametrize("value", [compact(np.array([[np.nan]], np.float16), ""), [[1e39]]], ids=["nan", "too large"])
