@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from bertcli.commands import inference, owned, training
 from bertcli.commands.options import Integer, applied
@@ -57,6 +58,9 @@ def begun(
         raise UsageError("--bilstm: --features learns one anyway")
     if has_vectors and max_length:
         raise UsageError("--max-length: with --features whole sentences are read")
+    is_typed = click.get_current_context().get_parameter_source("model") is ParameterSource.COMMANDLINE
+    if has_vectors and is_typed:  # the variable may be there for other commands
+        raise UsageError(f"--model {model}: with --features no model is read")
     units = bilstm_units or UNITS
     if has_vectors:
         return Vectors(streams, units)

@@ -59,12 +59,12 @@ def of_folder(
     """
     if isinstance(model, FeatureFolder):
         config, source = model.config, model.notes.get("source")
-        return FeatureTagging(config.labels, width=config.hidden_size, layers=config.layers, source=source)
-    wordpiece, labels, kind = model.wordpiece, model.config.labels, kind_of(model)
+        return FeatureTagging(_labels(model), width=config.hidden_size, layers=config.layers, source=source)
+    wordpiece, kind = model.wordpiece, kind_of(model)
     if kind == "BertForSequenceClassification":
         return _of_texts(model, max_length)
     if kind == "BertForTokenClassification":
-        return Tagging(wordpiece, max_length, labels)
+        return Tagging(wordpiece, max_length, _labels(model))
     if kind == "BertForQuestionAnswering":
         noted = {field.name: _noted(model, field.name) for field in fields(Rule) if field.name in model.notes}
         return Span(wordpiece, max_length, Rule(**{**noted, **rule}), nbest)
@@ -81,6 +81,13 @@ def of_folder(
     if pseudo_likelihood:
         return PseudoLikelihood(wordpiece, max_length)
     return Pretraining(wordpiece, max_length, objective=objective, top_k=top_k, training=False)
+
+
+def _labels(model: ModelFolder | FeatureFolder) -> tuple[str, ...]:
+    """Returns a tagger's labels; raises `BadData` where its folder names none."""
+    if not model.config.labels:
+        raise BadData(file=str(model.path / "config.json"), field="id2label", found=None, expected="names of labels")
+    return model.config.labels
 
 
 def _of_texts(model: ModelFolder, max_length: int) -> Task:

@@ -45,6 +45,7 @@ class FeatureTagging(Tagging):
         """
         super().__init__(None, LONGEST, labels)  # type: ignore[arg-type]  # no text is read
         self._expect(width, layers, source)
+        self.dtype = ""  # of the first vectors that are learned
 
     def _expect(self, width: int, layers: int, source: str | None) -> None:
         self.width, self.layers, self.source = width, layers, source
@@ -71,9 +72,12 @@ class FeatureTagging(Tagging):
     def learn(self, record: Record) -> list[Example]:
         """Returns the sequences with a label's number for each word, in the order of sight."""
         rows = self._rows(record)
+        if rows.size and self.dtype and not np.can_cast(rows.dtype, self.dtype):  # all lie on disk as the first do
+            raise BadData(field=FIELD, found=f"numbers of {rows.dtype}", expected=f"{self.dtype} as in the first")
         examples, labels = self._sequences(record, rows), self.gold(record)
         if examples:  # of a record that is good as a whole: one that is skipped tells nothing
             self._expect(*_form(rows), self.source or source_of(record[FIELD]))
+            self.dtype = self.dtype or rows.dtype.name
         numbers = iter([self._known.number(label, "labels") for label in labels])
         return [{**example, "labels": array(islice(numbers, len(example["ids"])))} for example in examples]
 

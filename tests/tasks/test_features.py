@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import toys
+import warm
 from program import Result
 from safetensors.torch import load_file
 from torch import nn
@@ -70,7 +71,10 @@ def test_vectors_come_to_the_network_as_they_are_and_sentences_are_sequences(lay
             {"vectors": record(3, source="last/words/ffffffff")["vectors"]},
             "found 'vectors from last/words/ffffffff', expected vectors from",
         ),
-        ({"vectors": {"dtype": "float16", "shape": [3, 4], "data": "AAAA"}}, "expected vectors as embed writes them"),
+        (
+            {"vectors": {"dtype": "float16", "shape": [3, 4], "data": "AAAA"}},
+            "found '3 bytes', expected 24, of float16",
+        ),
         ({"vectors": {"dtype": "float16", "shape": [0, 3, 4], "data": ""}}, "found 'rows of no numbers', expected"),
         ({"vectors": {"dtype": "float16", "shape": [3, 0], "data": ""}}, "found 'rows of no numbers', expected"),
         ({"vectors": [[1.0, 2.0], [3.0]]}, "expected vectors as embed writes them"),
@@ -103,6 +107,24 @@ def test_what_vectors_are_like_is_told_by_good_records_alone_and_the_source_by_t
     task.learn({**record(1), "labels": ["B-LOC"]})
     task.close()
     assert (task.labels, task.width) == (("B-LOC", "O"), 4)
+
+
+def test_numbers_that_would_not_fit_those_before_are_refused_and_narrower_ones_are_not() -> None:
+    wide = array_of(record(3)["vectors"])
+    wide, narrow = wide * 1e5, wide.astype(np.float16)
+    task = FeatureTagging()
+    for vectors in (wide, narrow):
+        (example,) = task.learn({**record(3), "vectors": compact(vectors, "")})
+        np.testing.assert_array_equal(example["vectors"].astype(np.float32), vectors.ravel())
+    task = FeatureTagging()
+    task.learn({**record(3), "vectors": compact(narrow, "")})
+    task.learn({**record(0), "vectors": []})
+    for vectors in (compact(wide, ""), wide.tolist()):
+        with pytest.raises(BadData, match="field 'vectors': found 'numbers of float32', expected float16"):
+            task.learn({**record(3), "vectors": vectors, "labels": ["B-NEW"] * 3})
+    task.learn({**record(3), "vectors": compact(narrow, ""), "labels": ["B-LOC"] * 3})
+    task.close()
+    assert task.labels == ("B-LOC", "O")
 
 
 # -- what is learned ------------------------------------------------------------------------------------------------
@@ -200,7 +222,7 @@ def test_vectors_from_elsewhere_are_refused(bertcli: Callable[..., Result], home
         (["finetune", "tagging", "--features", "--max-length", 64], 2, "with --features whole sentences are read"),
         (["finetune", "tagging", "--features", "--bilstm"], 2, "--bilstm: --features learns one anyway"),
         (["finetune", "tagging", "--bilstm-units", 8], 2, "--bilstm-units: those of --bilstm, or of --features"),
-        (["finetune", "tagging", "--features"], 65, "field 'vectors': found nothing"),
+        (["finetune", "tagging", "--features"], 2, "with --features no model is read"),
     ],
 )
 def test_what_has_no_meaning_is_refused(
@@ -210,6 +232,30 @@ def test_what_has_no_meaning_is_refused(
     assert done.status == status
     assert said in done.err
     assert not (tmp_path / "tagger").exists()
+
+
+def test_of_records_without_vectors_nothing_is_learned(program: warm.Program, home: Path, tmp_path: Path) -> None:
+    words = ["finetune", "tagging", str(home / "train.jsonl"), "--features", "-o", "tagger"]
+    done = program.run(words, tmp_path, BERTCLI_MODEL=str(home / "model"))  # which is there for other commands
+    assert done.status == 65
+    assert "train.jsonl:1: field 'vectors': found nothing" in done.err
+
+
+@pytest.mark.parametrize("is_apart", [True, False])
+def test_a_tagger_without_names_for_its_labels_is_told_in_one_line(
+    bertcli: Callable[..., Result], tmp_path: Path, is_apart: bool
+) -> None:
+    (tmp_path / "in").write_bytes(models.lines([record(2, labels=["O", "B-X"])]))
+    kind = ["--features"] if is_apart else ["--bilstm", "-m", toys.start(tmp_path / "start")]
+    line = ["finetune", "tagging", tmp_path / "in", *kind, "--epochs", 1, "--bilstm-units", 2]
+    assert bertcli(*line, "-o", tmp_path / "tagger").status == 0
+    file = tmp_path / "tagger" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"id2label": {}}))
+    done = bertcli("predict", tmp_path / "in", "-m", tmp_path / "tagger", "-q")
+    assert (done.status, done.err) == (
+        65,
+        f"bertcli predict: {file}: field 'id2label': found nothing, expected names of labels\n",
+    )
 
 
 # -- the same BiLSTM on a model that is fine-tuned ------------------------------------------------------------------
