@@ -155,7 +155,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l cut -d 'classif
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l stride -d 'span: Tokens from one window to the next, half a window at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-question -d 'span: A question'\''s tokens, at most' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-answer -d 'span: An answer'\''s tokens, at most' -x
-complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l features -d 'tagging: TRAIN and --dev are embed'\''s output, a row a word; a BiLSTM learns on it, and no model is read'
+complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l features -d 'tagging: TRAIN and --dev are embed'\''s output, a row a word; a BiLSTM learns on it, and of -m, where it is given, only that the vectors are from it'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bilstm -d 'Put a BiLSTM of two layers between the model and its head'
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l bilstm-units -d 'Its units, in each direction, with --bilstm or --features' -x
 complete -c bertcli -n '__fish_seen_subcommand_from finetune' -l max-length -d 'Tokens per sequence, specials included; what is longer is read in overlapping windows' -x

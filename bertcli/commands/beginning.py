@@ -26,7 +26,8 @@ options = applied(
         ("tagging",),
         "--features",
         is_flag=True,
-        help="TRAIN and --dev are embed's output, a row a word; a BiLSTM learns on it, and no model is read.",
+        help="TRAIN and --dev are embed's output, a row a word; a BiLSTM learns on it, and of -m, where it is given, "
+        "only that the vectors are from it.",
     ),
     click.option("--bilstm", is_flag=True, help="Put a BiLSTM of two layers between the model and its head."),
     click.option(
@@ -58,12 +59,10 @@ def begun(
         raise UsageError("--bilstm: --features learns one anyway")
     if has_vectors and max_length:
         raise UsageError("--max-length: with --features whole sentences are read")
-    is_typed = click.get_current_context().get_parameter_source("model") is ParameterSource.COMMANDLINE
-    if has_vectors and is_typed:  # the variable may be there for other commands
-        raise UsageError(f"--model {model}: with --features no model is read")
     units = bilstm_units or UNITS
-    if has_vectors:
-        return Vectors(streams, units)
+    if has_vectors:  # the variable, and the default, may be there for other commands
+        is_typed = click.get_current_context().get_parameter_source("model") is ParameterSource.COMMANDLINE
+        return Vectors(streams, units, model if is_typed else None)
     folder = inference.open_model(streams, model)
     return Model(streams, folder, task_name, folder.length(max_length, usual), own, units if bilstm else 0)
 
@@ -111,11 +110,11 @@ class Model:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors, of which the first record tells what they are like."""
+    """Vectors, of which the first record tells what they are like, and the model that they are said to be from."""
 
     streams: Streams
     units: int
-    path = None
+    path: Path | None
 
     def task(self) -> Task:
         """Returns the task, that has learned nothing yet."""
@@ -128,8 +127,11 @@ class Vectors:
         from bertcli.model.config import FeatureConfig
         from bertcli.tasks.features import FeatureTagging
         from bertcli.tasks.task import build
+        from bertcli.weights.safetensors import fingerprint
 
         assert isinstance(task, FeatureTagging)
+        if self.path and task.source and not task.source.endswith(own := fingerprint(self.path)):
+            raise UsageError(f"--model {self.path}: is {own}, and the vectors are from {task.source}")
         config = FeatureConfig(
             task.width, self.units, task.layers, hidden_dropout_prob=settings.dropout, labels=task.labels
         )

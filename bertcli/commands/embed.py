@@ -82,10 +82,11 @@ def command(
     apart.
 
     A record is read by the first of these that it has: words; question and context; text and each of choices; text,
-    with text_pair if there is one; sentences; the tokens of a pair, masked or not. Of choices cls and mean give a row a
-    choice, tokens the rows of one choice after those of another. A document, which is sentences, or words with the
-    indices of its sentences' first words, has [SEP] between sentences, as a tagger reads it; its rows are of words
-    where all of it is words. Input whose first character is not { is plain text, a record a line.
+    with text_pair if there is one; sentences; the tokens of a pair, masked or not; the good sentence and the bad one of
+    a minimal pair. Of choices, and of those two, cls and mean give a row each, tokens the rows of one after those of
+    another. A document, which is sentences, or words with the indices of its sentences' first words, has [SEP] between
+    sentences, as a tagger reads it; its rows are of words where all of it is words. Input whose first character is not
+    { is plain text, a record a line.
 
     Nothing is cut. What is longer than the model's window is read in windows that overlap by half, a pair's two texts
     side by side, and each token's vector comes from the window in which it has the most context: it is what the window

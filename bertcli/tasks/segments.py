@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcli.errors import BadData
-from bertcli.records import TYPES, Choices, Document, Pair, Question, Record, Sentence, Texts, checker
+from bertcli.records import TYPES, Choices, Document, MinimalPair, Pair, Question, Record, Sentence, Texts, checker
 from bertcli.schemes import borders
 from bertcli.text.wordpiece import WordPiece
 
@@ -27,7 +27,7 @@ class Segments(NamedTuple):
 
 
 def segments(wordpiece: WordPiece, record: Record, field: str | None = None) -> list[Segments]:
-    """Returns the sequences of a record, one for each choice where it has some, else one.
+    """Returns the sequences of a record: one for each choice where it has some, of a minimal pair two, else one.
 
     The first of `READERS` whose fields are there reads it, unless `field` names a string or a list of words. Raises
     `BadData` naming the field at fault.
@@ -37,7 +37,7 @@ def segments(wordpiece: WordPiece, record: Record, field: str | None = None) -> 
     for names, read in READERS.items():
         if all(record.get(name) is not None for name in names):
             return read(wordpiece, record)
-    expected = "words, or question and context, or text, or sentences, or tokens"
+    expected = "words, or question and context, or text, or sentences, or tokens, or good and bad"
     raise BadData(f"nothing to read: none of {expected}", field="text")
 
 
@@ -115,6 +115,11 @@ def _of_pair(wordpiece: WordPiece, record: Record) -> list[Segments]:
     return [Segments(ids[1 : ends[0] - 1], None if border is None else ids[border:-1])]
 
 
+def _of_minimal_pair(wordpiece: WordPiece, record: Record) -> list[Segments]:
+    checker(MinimalPair)(record)
+    return [Segments(wordpiece.text_ids(record[name])) for name in ("good", "bad")]
+
+
 READERS: dict[tuple[str, ...], Callable[[WordPiece, Record], list[Segments]]] = {
     ("words",): _of_tagging,
     ("question", "context"): _of_question,
@@ -122,4 +127,5 @@ READERS: dict[tuple[str, ...], Callable[[WordPiece, Record], list[Segments]]] = 
     ("text",): _of_texts,
     ("sentences",): _of_sentences,
     ("tokens",): _of_pair,
+    ("good", "bad"): _of_minimal_pair,
 }  # by the fields that have to be there, in the order in which they are looked for

@@ -215,6 +215,13 @@ def test_choices_have_their_rows_one_after_another(model: Path) -> None:
             assert pool == "tokens" or array(answer["vectors"]).shape == (4, 3, 32)
 
 
+def test_a_minimal_pair_has_the_rows_of_both_sentences(model: Path) -> None:
+    (answer,) = embedded(model, [{"id": "p-0", "good": "the dog was here", "bad": "the dog"}], pool="mean")
+    alone = embedded(model, [{"text": "the dog was here"}, {"text": "the dog"}], pool="mean")
+    wanted = np.concatenate([array(own["vectors"]) for own in alone])
+    np.testing.assert_allclose(array(answer["vectors"]), wanted, atol=1e-5)
+
+
 def test_a_field_of_any_name_is_text_or_words(model: Path) -> None:
     one, other = embedded(
         model, [{"text": "a", "mine": "the dog"}, {"text": "a", "mine": ["the", "dog"]}], field="mine"

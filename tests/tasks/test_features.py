@@ -211,6 +211,10 @@ def test_vectors_from_elsewhere_are_refused(bertcli: Callable[..., Result], home
     assert bertcli("finetune", "tagging", tmp_path / "second-to-last.zst", "-o", other, *line).status == 0
     both = bertcli("predict", tmp_path / "last.zst", "-m", tagger, "-m", other)
     assert (both.status, f"{tagger} and {other} differ in their vectors" in both.err) == (2, True)
+    named = ["finetune", "tagging", tmp_path / "last.zst", *line, "-o", tmp_path / "named", "-m"]
+    assert bertcli(*named, home / "model").status == 0
+    refused = bertcli(*named, models.save(models.theirs("BertModel"), tmp_path / "bert"), "--force")
+    assert (refused.status, ", and the vectors are from last/words/" in refused.err) == (2, True)
     cut = bertcli("predict", tmp_path / "last.zst", "-m", tagger, "--max-length", 64)
     assert (cut.status, "reads vectors, of whole sentences" in cut.err) == (2, True)
 
@@ -222,7 +226,7 @@ def test_vectors_from_elsewhere_are_refused(bertcli: Callable[..., Result], home
         (["finetune", "tagging", "--features", "--max-length", 64], 2, "with --features whole sentences are read"),
         (["finetune", "tagging", "--features", "--bilstm"], 2, "--bilstm: --features learns one anyway"),
         (["finetune", "tagging", "--bilstm-units", 8], 2, "--bilstm-units: those of --bilstm, or of --features"),
-        (["finetune", "tagging", "--features"], 2, "with --features no model is read"),
+        (["finetune", "tagging", "--features"], 65, "field 'vectors': found nothing"),
     ],
 )
 def test_what_has_no_meaning_is_refused(
