@@ -38,7 +38,7 @@ class LayerMix(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """Two layers of LSTMs, of which one reads each sequence forwards, the other backwards."""
+    """Two layers, in each of which one LSTM reads a sequence forwards and another backwards."""
 
     def __init__(self, width: int, units: int, dropout: float) -> None:
         """Make them for vectors of a width; dropout stands between the layers."""
