@@ -13,7 +13,7 @@ from program import ROOT, Result
 
 from bertcli import manual
 
-# The demo's own test runs its example, which takes minutes, and looks at its figures.
+# The demo's own test runs its example, which takes a minute, and looks at its figures.
 EXAMPLES = [line for name, command in manual.commands().items() if name != "demo" for line, _ in command.examples]
 
 

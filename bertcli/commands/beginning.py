@@ -123,7 +123,10 @@ class Vectors:
         return FeatureTagging()
 
     def network(self, task: Task, settings: Settings) -> Network:
-        """Returns a BiLSTM and a head for the task's labels, drawn anew."""
+        """Returns a BiLSTM and a head for the task's labels, drawn anew.
+
+        Raises `UsageError` where the vectors say that they are from another model.
+        """
         from bertcli.model.config import FeatureConfig
         from bertcli.tasks.features import FeatureTagging
         from bertcli.tasks.task import build

@@ -22,8 +22,8 @@ TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
 # Bytes that training keeps of a token for each unit of a layer's width, as measured; of its share of hidden tokens'
 # scores for each piece; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of
-# layers alone. A BiLSTM's are an estimate: of each unit's gates and states, in both directions and layers.
-KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, KEPT_BILSTM, SCORES, STATE = 34, 60, 120, 4, 160, 1.7, 16
+# layers alone. A BiLSTM's are those of each unit of a direction, in fp32, with what its backward pass takes.
+KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, KEPT_BILSTM, SCORES, STATE = 34, 60, 120, 4, 180, 1.7, 16
 USABLE = 0.8  # of a GPU's memory
 # Tokens of a pass times width up to which it is recorded: issuing its kernels takes an H200's host longer than running
 # them, by more than the filling up of batches, and the adding up of gradients, cost.

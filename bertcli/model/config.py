@@ -89,7 +89,7 @@ def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
 
 
 FEATURES = "bertcli-features"  # the `model_type` of a folder that holds no BERT, so that nothing takes it for one
-UNSAID = ("problem_type", "bilstm", "layers")  # what is 0 or None
+UNSAID = ("problem_type", "bilstm", "layers")  # where they are None or 0; others are looked for as null
 
 NAMED = ("BertForSequenceClassification", "BertForTokenClassification")  # transformers classes whose outputs have names
 
@@ -166,7 +166,6 @@ def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:
 def to_json(config: Config | FeatureConfig, architecture: str | None, **others: Any) -> dict[str, Any]:
     """Returns what `config.json` holds; without an architecture no other program takes the folder for its own."""
     own = [field.name for field in fields(config) if field.name != "labels"]
-    # Of what is not there, nothing is said; but that no dropout is the classifier's own is what others look for.
     values = {name: value for name in own if (value := getattr(config, name)) or name not in UNSAID}
     head = {} if architecture is None else {"architectures": [architecture]}
     if config.labels:

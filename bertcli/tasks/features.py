@@ -55,7 +55,9 @@ class FeatureTagging(Tagging):
 
     def encode(self, record: Record) -> list[Example]:
         """Returns a sequence for each sentence, with its words' `vectors`: (T, L, H), flat."""
-        return self._sequences(record, self._rows(record))
+        rows = self._rows(record)
+        # While it learns, those to be scored lie on disk together, and may be of several types.
+        return self._sequences(record, rows.astype(np.float32) if self.dtype else rows)
 
     def _sequences(self, record: Record, rows: NDArray[Any]) -> list[Example]:
         return [

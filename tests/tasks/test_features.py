@@ -18,6 +18,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 from bertcli import show
+from bertcli.commands.streams import Streams
+from bertcli.commands.training import read_dev
 from bertcli.engine.device import choose
 from bertcli.engine.run import Run
 from bertcli.engine.settings import Output, Settings
@@ -125,6 +127,18 @@ def test_numbers_that_would_not_fit_those_before_are_refused_and_narrower_ones_a
     task.learn({**record(3), "vectors": compact(narrow, ""), "labels": ["B-LOC"] * 3})
     task.close()
     assert task.labels == ("B-LOC", "O")
+
+
+def test_dev_records_keep_their_numbers_whatever_types_they_are_of(tmp_path: Path) -> None:
+    task = FeatureTagging()
+    task.learn({**record(3), "vectors": compact(array_of(record(3)["vectors"]).astype(np.float16), "")})
+    wide = array_of(record(3)["vectors"]) * 1e5
+    dev = [{**record(3), "vectors": compact(vectors, "")} for vectors in (np.ones_like(wide, np.float16), wide)]
+    (tmp_path / "dev.jsonl").write_bytes(models.lines(dev))
+    streams = Streams((), plain=True, quiet=True, on_error="stop", text=False)
+    scored = read_dev(streams, str(tmp_path / "dev.jsonl"), task, tmp_path)
+    np.testing.assert_array_equal(scored[1][1][0]["vectors"], wide.ravel())
+    assert "vectors" not in scored[1][0]  # nor in memory
 
 
 # -- what is learned ------------------------------------------------------------------------------------------------
