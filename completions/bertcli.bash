@@ -62,7 +62,7 @@ _bertcli() {
         pretrain:--hidden-size) compopt +o default ;;
         pretrain:--num-heads) compopt +o default ;;
         pretrain:--start) words="" ;;
-        pretrain:--objective) words="mlm+nsp mlm" ;;
+        pretrain:--objective) words="mlm+nsp mlm ltr" ;;
         pretrain:--max-length) compopt +o default ;;
         pretrain:--rate) compopt +o default ;;
         pretrain:--fates) words="" ;;

@@ -104,7 +104,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-layers -d '
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l hidden-size -d 'Width, instead of the preset'\''s; the feed-forward is four times it' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-heads -d 'Attention heads, instead of the preset'\''s' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l start -d 'A model folder whose size, vocabulary and weights to begin from' -r
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l objective -d 'What is learned' -x -a 'mlm+nsp mlm'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l objective -d 'What is learned: hidden tokens and next sentences; hidden tokens; each token from those before it' -x -a 'mlm+nsp mlm ltr'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-length -d 'Tokens per sequence, specials included; a longer pair is an error' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l rate -d 'Share of the tokens to predict' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r

@@ -47,6 +47,16 @@ def test_one_dropout_everywhere() -> None:
         ({"vocab_size": "9"}, "f: field 'vocab_size': found '9', expected a whole number from 1"),
         ({"num_hidden_layers": 2.5}, "f: field 'num_hidden_layers': found 2.5, expected a whole number from 1"),
         ({"num_hidden_layers": True}, "f: field 'num_hidden_layers': found true"),
+        ({"is_decoder": 1}, "f: field 'is_decoder': found 1, expected true or false"),
+        (
+            {"is_decoder": True, "architectures": ["BertForMaskedLM"]},
+            "f: field 'is_decoder': found true, expected false, as BertForMaskedLM reads both sides",
+        ),
+        (
+            {"architectures": ["BertLMHeadModel"]},
+            "f: field 'is_decoder': found false, expected true, as BertLMHeadModel predicts the next token",
+        ),
+        ({"add_cross_attention": True}, "f: field 'add_cross_attention': found true, expected false"),
         ({"num_attention_heads": 0}, "f: field 'num_attention_heads': found 0"),
         ({"num_attention_heads": 3}, "f: a width of 8 does not divide into 3 attention heads"),
         ({"hidden_dropout_prob": -0.1}, "f: field 'hidden_dropout_prob': found -0.1, expected a number from 0"),
