@@ -10,7 +10,7 @@ import click
 
 from bertcli.commands import options, progress, saving, training
 from bertcli.errors import UsageError
-from bertcli.model.config import OBJECTIVES, PRESETS, of_size
+from bertcli.model.config import OBJECTIVES, SIZES, of_size, shape
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
     from bertcli.tasks.pretraining import Pretraining
     from bertcli.text.mask import MaskRule
     from bertcli.text.wordpiece import WordPiece
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
+    """The size of a model, as its layers, width and heads."""
+
+    name = "size"
+    choices = SIZES  # which a shell offers, of more than are taken
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Returns the three numbers; raises click's error for what is no size."""
+        try:
+            return shape(value)
+        except UsageError as error:
+            self.fail(f"{error}", parameter, context)
 
 
 @options.command(
@@ -43,10 +57,11 @@ if TYPE_CHECKING:
 @options.vocabulary
 @click.option(
     "--preset",
-    type=click.Choice(list(PRESETS)),
+    type=Size(),
     default="base",
     show_default=True,
-    help="The model's size: tiny 2x128, mini 4x256, small 4x512, medium 8x512, base 12x768, large 24x1024.",
+    help="The model's size: tiny 2x128, mini 4x256, small 4x512, medium 8x512, base 12x768, large 24x1024, or "
+    "LAYERSxWIDTH with heads of 64, or LAYERSxWIDTHxHEADS.",
 )
 @click.option("--num-layers", type=options.Integer(1), help="Layers, instead of the preset's.")
 @click.option(
@@ -155,7 +170,7 @@ def new_network(
     settings: Settings,
     start: Path | None,
     *,
-    preset: str,
+    preset: tuple[int, int, int],
     num_layers: int | None,
     hidden_size: int | None,
     num_heads: int | None,
@@ -168,11 +183,11 @@ def new_network(
         raise UsageError(f"--start {start} has its own size: no {typed[0]} beside it")
     if start is None:
         given = (num_layers, hidden_size, num_heads)
-        shape = (own or usual for own, usual in zip(given, PRESETS[preset], strict=True))
+        chosen = (own or usual for own, usual in zip(given, preset, strict=True))
         longest = max(task.max_length, 512)  # the paper's, so that training can go on with longer sequences
         pieces = len(task.wordpiece.pieces)
         own = {"vocab_size": pieces, "max_position_embeddings": longest, "is_decoder": task.is_causal}
-        config = of_size(*shape, **own)
+        config = of_size(*chosen, **own)
         return build(task, config.with_dropout(settings.dropout), settings.seed)
     model = open_folder(start)
     if model.wordpiece.pieces != task.wordpiece.pieces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
@@ -10,7 +11,7 @@ from bertcli.errors import BadData, UsageError
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 
-# layers, width, heads; Google's small models of 2020 and the paper's two (section 3)
+# layers, width, heads; of Google's small models of 2020 those with names, and the paper's two (section 3)
 PRESETS = {
     "tiny": (2, 128, 2),
     "mini": (4, 256, 4),
@@ -19,6 +20,29 @@ PRESETS = {
     "base": (12, 768, 12),
     "large": (24, 1024, 16),
 }
+HEAD = 64  # the width of a head in all of them
+GOOGLES = tuple(f"{layers}x{width}" for layers in range(2, 13, 2) for width in (128, 256, 512, 768))  # all 24 of 2020
+TABLE_6 = ("3x768", "6x768x3", "6x768", "12x768", "12x1024", "24x1024")  # the paper's sizes, in its order
+SIZES = tuple(dict.fromkeys((*PRESETS, *GOOGLES, *TABLE_6)))
+
+
+def shape(size: str) -> tuple[int, int, int]:
+    """Returns the layers, the width and the heads of a preset, of `4x512`, or of `6x768x3` with heads of its own.
+
+    Raises `UsageError` for anything else, and where the heads do not divide the width.
+    """
+    if size in PRESETS:
+        return PRESETS[size]
+    if not re.fullmatch("[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}", size):
+        raise UsageError(f"found {size!r}, expected {', '.join(PRESETS)}, LAYERSxWIDTH or LAYERSxWIDTHxHEADS")
+    layers, width, *heads = map(int, size.split("x"))
+    if not heads and width % HEAD:
+        expected = f"a multiple of {HEAD}, or {size}xHEADS"
+        raise UsageError(f"found {size!r}, a width of {width} without heads; expected {expected}")
+    count = heads[0] if heads else width // HEAD
+    if width % count:
+        raise UsageError(f"found {size!r}, {count} heads; expected a number that divides the width of {width}")
+    return layers, width, count
 
 
 @dataclass(frozen=True)
