@@ -16,10 +16,12 @@ PRESET=${PRESET:-12x768}                 # the size: LAYERSxWIDTH, or pretrain's
 STEPS=${STEPS:-1000000} BATCH_PRETRAIN=${BATCH_PRETRAIN:-256} LR_PRETRAIN=${LR_PRETRAIN:-1e-4}
 LENGTHS=${LENGTHS:-128 512}              # tokens a sequence; of two, the second for the last tenth of the steps
 FRACTIONS=${FRACTIONS-3 5 10 20 40 60 80}  # percent of the steps after which a model is kept, for figure5.sh
-PRETRAIN_OPTIONS=${PRETRAIN_OPTIONS-} FINETUNE_OPTIONS=${FINETUNE_OPTIONS-}  # for pretrain and finetune, as they stand
+PRETRAIN_OPTIONS=${PRETRAIN_OPTIONS-}    # pretrain's others, as they stand
 SEEDS=${SEEDS:-5} LR=${LR:-5e-5,4e-5,3e-5,2e-5}  # of fine-tuning: each rate is run from so many seeds
 BATCH=${BATCH-} EPOCHS=${EPOCHS-}        # of fine-tuning; otherwise the task's own
+FINETUNE_OPTIONS=${FINETUNE_OPTIONS-}    # finetune's others
 LR_FEATURES=${LR_FEATURES:-1e-3} EPOCHS_FEATURES=${EPOCHS_FEATURES:-20} UNITS=${UNITS:-768}  # of a BiLSTM on vectors
+FEATURES_OPTIONS=${FEATURES_OPTIONS-}    # finetune's others for that
 DOCUMENTS=${DOCUMENTS-}                  # --documents: CoNLL with the context of whole documents
 MODEL=${MODEL-}                          # of tables that have one: a folder that is there already, not pre-trained here
 GPUS=${GPUS:-1} PRETRAIN_JOBS=${PRETRAIN_JOBS:-$GPUS} JOBS=${JOBS:-$GPUS}  # cards, and what runs on them side by side
@@ -162,18 +164,18 @@ steps_kept() {
 # finetuned MODEL TASK [OPTION...]: learns a task, from several seeds at each learning rate.
 finetuned() {
     look_up "$2"
-    local out=$WORK/tuned/$1/${*:2} size=${BATCH:-$batch}
-    local common=(-o "$out" --restarts "$SEEDS" --batch-size "$size" --resume "${@:3}" $FINETUNE_OPTIONS)
+    local out=$WORK/tuned/$1/${*:2}
+    local common=(-o "$out" --restarts "$SEEDS" --batch-size "${BATCH:-$batch}" --resume)
     if [[ $2 == conll-* ]]; then
-        made "$out.json" on_vectors "$(folder "$1")" "${2#conll-}" "$records" \
-            --lr "$LR_FEATURES" --epochs "$EPOCHS_FEATURES" --bilstm-units "$UNITS" "${common[@]}"
+        made "$out.json" on_vectors "$(folder "$1")" "${2#conll-}" "$records" "${common[@]}" \
+            --lr "$LR_FEATURES" --epochs "$EPOCHS_FEATURES" --bilstm-units "$UNITS" $FEATURES_OPTIONS
     else
         made "$out.json" bertcli finetune "$kind" "$records.train" --dev "$records.dev" -m "$(folder "$1")" \
-            --lr "$LR" --epochs "${EPOCHS:-$epochs}" --metric "$score" $options "${common[@]}"
+            "${common[@]}" --lr "$LR" --epochs "${EPOCHS:-$epochs}" --metric "$score" $options "${@:3}" $FINETUNE_OPTIONS
     fi
 }
 
-# on_vectors MODEL LAYERS RECORDS OPTION...: the feature-based approach; vectors to score on are read more than once.
+# on_vectors MODEL LAYERS RECORDS OPTION...: the feature-based approach. Vectors to score on have to be in a file.
 on_vectors() {
     bertcli embed "$3.dev" -m "$1" --layers "$2" > "$out.dev" &&
         bertcli embed "$3.train" -m "$1" --layers "$2" |
