@@ -22,7 +22,7 @@ BATCH=${BATCH-} EPOCHS=${EPOCHS-}        # of fine-tuning; otherwise the task's 
 FINETUNE_OPTIONS=${FINETUNE_OPTIONS-}    # finetune's others
 LR_FEATURES=${LR_FEATURES:-1e-3} EPOCHS_FEATURES=${EPOCHS_FEATURES:-20} UNITS=${UNITS:-768}  # of a BiLSTM on vectors
 FEATURES_OPTIONS=${FEATURES_OPTIONS-}    # finetune's others for that
-DOCUMENTS=${DOCUMENTS-}                  # --documents: CoNLL with the context of whole documents
+DOCUMENTS=${DOCUMENTS-}                  # --documents: words of CoNLL with the context of their documents, as the paper's
 MODEL=${MODEL-}                          # of tables that have one: a folder that is there already, not pre-trained here
 GPUS=${GPUS:-1} PRETRAIN_JOBS=${PRETRAIN_JOBS:-$GPUS} JOBS=${JOBS:-$GPUS}  # cards, and what runs on them side by side
 WORKERS=${WORKERS:-1}                    # processes that make pairs
@@ -32,7 +32,8 @@ if [[ -z ${WORK-} ]]; then
     trap 'rm -rf "$WORK"' EXIT
 fi
 mkdir -p "$WORK"
-WORK=$(realpath "$WORK") PAIRS=$(realpath "$WORK")/pairs
+WORK=$(realpath "$WORK")
+PAIRS=$WORK/pairs
 MODEL=${MODEL:+$(realpath "$MODEL")}
 MODEL=${MODEL:-$PRESET/mlm+nsp/80,10,10}
 
@@ -71,7 +72,7 @@ fail() {
 # made FILE COMMAND...: makes a file of what the command writes, whole or not at all, unless it is there already. What
 # the command says goes to FILE.log, and if it fails to stderr too. It must be one pipeline or && list: -e is off in it.
 made() {
-    local file=$1 status
+    local file=$1 start=$SECONDS status
     shift
     if [[ -e $file ]]; then
         [[ $(< "$file.by") == "$*" ]] || fail "$file is of other parameters, see $file.by; name another WORK"
@@ -85,7 +86,7 @@ made() {
     }
     echo "$*" > "$file.by"
     mv "$file.part" "$file"
-    echo "made ${file#"$WORK/"}" >&2
+    echo "made ${file#"$WORK/"} in $((SECONDS - start)) s" >&2
 }
 
 # side_by_side N FUNCTION: calls it with the words of each line of stdin as they come, N at a time, on the cards in turn.
