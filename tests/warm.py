@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from program import Result, environment
+from program import ROOT, Result, environment
 
 PATIENCE = 30  # seconds after which a process counts as hanging
 
@@ -78,6 +78,19 @@ class Program:
             out.seek(0)
             err.seek(0)
             return Result(status, out.read(), err.read().decode())
+
+    def script(self, command: list[str], cwd: Path, **variables: str) -> Result:
+        """Returns how a script ended that runs `bertcli` by its name: each time a client.py of the server."""
+        with tempfile.TemporaryDirectory() as folder:
+            client = Path(folder, "bertcli")
+            client.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {ROOT}/tests/client.py "$@"\n')
+            client.chmod(0o755)
+            own = environment()
+            own |= {"PATH": f"{folder}:{own['PATH']}", "WARM_SERVER": str(self._server.fileno())} | variables
+            done = subprocess.run(
+                command, cwd=cwd, env=own, pass_fds=[self._server.fileno()], capture_output=True, check=False
+            )
+        return Result(done.returncode, done.stdout, done.stderr.decode())
 
 
 def filled(data: bytes) -> int:

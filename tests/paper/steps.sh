@@ -16,11 +16,13 @@ PRESET=${PRESET:-12x768}                 # the size: LAYERSxWIDTH, or pretrain's
 STEPS=${STEPS:-1000000} BATCH_PRETRAIN=${BATCH_PRETRAIN:-256} LR_PRETRAIN=${LR_PRETRAIN:-1e-4}
 LENGTHS=${LENGTHS:-128 512}              # tokens a sequence; of two, the second for the last tenth of the steps
 FRACTIONS=${FRACTIONS-3 5 10 20 40 60 80}  # percent of the steps after which a model is kept, for figure5.sh
-PRETRAIN_OPTIONS=${PRETRAIN_OPTIONS-} FINETUNE_OPTIONS=${FINETUNE_OPTIONS-}  # for pretrain and finetune, as they stand
+PRETRAIN_OPTIONS=${PRETRAIN_OPTIONS-}    # pretrain's others, as they stand
 SEEDS=${SEEDS:-5} LR=${LR:-5e-5,4e-5,3e-5,2e-5}  # of fine-tuning: each rate is run from so many seeds
 BATCH=${BATCH-} EPOCHS=${EPOCHS-}        # of fine-tuning; otherwise the task's own
+FINETUNE_OPTIONS=${FINETUNE_OPTIONS-}    # finetune's others
 LR_FEATURES=${LR_FEATURES:-1e-3} EPOCHS_FEATURES=${EPOCHS_FEATURES:-20} UNITS=${UNITS:-768}  # of a BiLSTM on vectors
-DOCUMENTS=${DOCUMENTS-}                  # --documents: CoNLL with the context of whole documents
+FEATURES_OPTIONS=${FEATURES_OPTIONS-}    # finetune's others for that
+DOCUMENTS=${DOCUMENTS-}                  # --documents: words of CoNLL with the context of their documents, as the paper's
 MODEL=${MODEL-}                          # of tables that have one: a folder that is there already, not pre-trained here
 GPUS=${GPUS:-1} PRETRAIN_JOBS=${PRETRAIN_JOBS:-$GPUS} JOBS=${JOBS:-$GPUS}  # cards, and what runs on them side by side
 WORKERS=${WORKERS:-1}                    # processes that make pairs
@@ -30,7 +32,8 @@ if [[ -z ${WORK-} ]]; then
     trap 'rm -rf "$WORK"' EXIT
 fi
 mkdir -p "$WORK"
-WORK=$(realpath "$WORK") PAIRS=$(realpath "$WORK")/pairs
+WORK=$(realpath "$WORK")
+PAIRS=$WORK/pairs
 MODEL=${MODEL:+$(realpath "$MODEL")}
 MODEL=${MODEL:-$PRESET/mlm+nsp/80,10,10}
 
@@ -69,7 +72,7 @@ fail() {
 # made FILE COMMAND...: makes a file of what the command writes, whole or not at all, unless it is there already. What
 # the command says goes to FILE.log, and if it fails to stderr too. It must be one pipeline or && list: -e is off in it.
 made() {
-    local file=$1 status
+    local file=$1 start=$SECONDS status
     shift
     if [[ -e $file ]]; then
         [[ $(< "$file.by") == "$*" ]] || fail "$file is of other parameters, see $file.by; name another WORK"
@@ -83,7 +86,7 @@ made() {
     }
     echo "$*" > "$file.by"
     mv "$file.part" "$file"
-    echo "made ${file#"$WORK/"}" >&2
+    echo "made ${file#"$WORK/"} in $((SECONDS - start)) s" >&2
 }
 
 # side_by_side N FUNCTION: calls it with the words of each line of stdin as they come, N at a time, on the cards in turn.
@@ -162,18 +165,18 @@ steps_kept() {
 # finetuned MODEL TASK [OPTION...]: learns a task, from several seeds at each learning rate.
 finetuned() {
     look_up "$2"
-    local out=$WORK/tuned/$1/${*:2} size=${BATCH:-$batch}
-    local common=(-o "$out" --restarts "$SEEDS" --batch-size "$size" --resume "${@:3}" $FINETUNE_OPTIONS)
+    local out=$WORK/tuned/$1/${*:2}
+    local common=(-o "$out" --restarts "$SEEDS" --batch-size "${BATCH:-$batch}" --resume)
     if [[ $2 == conll-* ]]; then
-        made "$out.json" on_vectors "$(folder "$1")" "${2#conll-}" "$records" \
-            --lr "$LR_FEATURES" --epochs "$EPOCHS_FEATURES" --bilstm-units "$UNITS" "${common[@]}"
+        made "$out.json" on_vectors "$(folder "$1")" "${2#conll-}" "$records" "${common[@]}" \
+            --lr "$LR_FEATURES" --epochs "$EPOCHS_FEATURES" --bilstm-units "$UNITS" $FEATURES_OPTIONS
     else
         made "$out.json" bertcli finetune "$kind" "$records.train" --dev "$records.dev" -m "$(folder "$1")" \
-            --lr "$LR" --epochs "${EPOCHS:-$epochs}" --metric "$score" $options "${common[@]}"
+            "${common[@]}" --lr "$LR" --epochs "${EPOCHS:-$epochs}" --metric "$score" $options "${@:3}" $FINETUNE_OPTIONS
     fi
 }
 
-# on_vectors MODEL LAYERS RECORDS OPTION...: the feature-based approach; vectors to score on are read more than once.
+# on_vectors MODEL LAYERS RECORDS OPTION...: the feature-based approach. Vectors to score on have to be in a file.
 on_vectors() {
     bertcli embed "$3.dev" -m "$1" --layers "$2" > "$out.dev" &&
         bertcli embed "$3.train" -m "$1" --layers "$2" |

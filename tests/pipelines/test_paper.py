@@ -1,0 +1,338 @@
+"""The paper's tables and figures as pipelines, each from text to its table, with models of the smallest size."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import shutil
+import statistics
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import warm
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from paper import table
+from program import ROOT, Result, run
+from scipy import stats
+
+PAPER = ROOT / "tests" / "paper"
+
+Row = dict[str, Any]
+WORDS = ["the", "morning", "was", "bright", "and", "road", "long", "nobody", "saw", "ships", "harbour", "noon"]
+PARTS = ("train", "dev")
+SMALL = {
+    "PRESET": "4x16x2",
+    "STEPS": "10",
+    "BATCH_PRETRAIN": "4",
+    "LENGTHS": "24 32",
+    "FRACTIONS": "20 50",
+    "VOCAB_OPTIONS": "--size 120",
+    "SEEDS": "2",
+    "LR": "1e-3,1e-2",
+    "EPOCHS": "1",
+    "EPOCHS_FEATURES": "1",
+    "UNITS": "8",
+    "JOBS": "2",
+    "PRETRAIN_JOBS": "2",
+}
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def sentence(rng: random.Random, length: int = 6) -> str:
+    return " ".join(rng.choices(WORDS, k=length))
+
+
+def text(rng: random.Random, documents: int) -> str:
+    return "\n".join("".join(sentence(rng) + "\n" for _ in range(5)) for _ in range(documents))
+
+
+def tsv(*rows: Iterable[object]) -> str:
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
+
+def glue(rng: random.Random) -> Iterator[tuple[str, str]]:
+    """Yields files in the layouts of GLUE, their names and their texts: of SST-2, MRPC, STS-B and MNLI."""
+    for part, count in {"train": 12, "dev": 8}.items():
+        sides = [(number, sentence(rng), sentence(rng)) for number in range(count)]
+        labels = ("entailment", "neutral", "contradiction")
+        yield f"SST-2/{part}.tsv", tsv(("sentence", "label"), *((a, n % 2) for n, a, _ in sides))
+        mrpc = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
+        yield f"MRPC/{part}.tsv", tsv(mrpc, *((n % 2, 1, 2, a, b) for n, a, b in sides))
+        yield f"STS-B/{part}.tsv", tsv(("sentence1", "sentence2", "score"), *((a, b, n % 5) for n, a, b in sides))
+        for name in ["train"] if part == "train" else ["dev_matched", "dev_mismatched"]:
+            mnli = ((a, b, labels[n % 3]) for n, a, b in sides)
+            yield f"MNLI/{name}.tsv", tsv(("sentence1", "sentence2", "gold_label"), *mnli)
+
+
+def conll(rng: random.Random) -> str:
+    """Returns documents of two sentences each, with a city in each sentence."""
+    sentences = ["".join(f"{word} O\n" for word in sentence(rng).split()) + "Oslo B-LOC\n\n" for _ in range(6)]
+    return "".join(f"-DOCSTART- O\n\n{sentences[at]}{sentences[at + 1]}" for at in (0, 2, 4))
+
+
+def squad(rng: random.Random, version: str) -> str:
+    """Returns a file of SQuAD 1.1, or of 2.0, in which every other question has no answer."""
+    paragraphs = []
+    for number in range(8):
+        context, is_impossible = sentence(rng, 12), version == "2.0" and number % 2 == 1
+        answers = [] if is_impossible else [{"text": context.split()[0], "answer_start": 0}]
+        question = {"id": f"q{number}", "question": sentence(rng), "answers": answers, "is_impossible": is_impossible}
+        paragraphs.append({"context": context, "qas": [question]})
+    return json.dumps({"version": version, "data": [{"title": "t", "paragraphs": paragraphs}]})
+
+
+def swag(rng: random.Random) -> str:
+    """Returns a file in SWAG's regular layout."""
+    header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
+    ends = [",".join(sentence(rng) for _ in range(4)) for _ in range(8)]
+    return header + "".join(f"{n},v{n},{n},a b,{sentence(rng)},it,gold,{each},{n % 4}\n" for n, each in enumerate(ends))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with text and with the files of all tasks."""
+    folder, rng = tmp_path_factory.mktemp("data"), random.Random(0)
+    files = {"train.txt": text(rng, 24), "heldout.txt": text(rng, 6)}
+    files |= {f"glue/{name}": content for name, content in glue(rng)}
+    files |= {f"conll/{part}.txt": conll(rng) for part in ("train", "valid")}
+    files |= {f"squad/{part}-v{version}.json": squad(rng, version) for part in PARTS for version in ("1.1", "2.0")}
+    files |= {f"swag/{part}.csv": swag(rng) for part in ("train", "val")}
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+# -- scripts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder in which scripts run, with a WORK for all that need no other."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def script(program: warm.Program, data: Path, home: Path) -> Callable[..., Result]:
+    """Runs a script on the data; others of its parameters may be given."""
+    given = {name.upper(): str(data / name) for name in ("glue", "conll", "squad", "swag")}
+    given |= {"TEXT": str(data / "train.txt"), "HELDOUT": str(data / "heldout.txt"), "WORK": str(home / "work")}
+
+    def script(name: str, **parameters: object) -> Result:
+        own = {key: str(value) for key, value in parameters.items()}
+        return program.script([f"{PAPER}/{name}"], home, **{**given, **SMALL, **own})
+
+    return script
+
+
+def tables(out: bytes) -> list[dict[str, dict[str, str]]]:
+    """Returns the tables of an output, the cells of each by row and column."""
+    found = []
+    for block in out.decode().split("\n\n"):
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines() if line[0] == "|"]
+        if rows:
+            (_, *columns), _, *rows = rows
+            found.append({name: dict(zip(columns, cells, strict=True)) for name, *cells in rows})
+    return found
+
+
+def value(cell: str) -> float:
+    return float(cell.split()[0].rstrip(",").replace(",", ""))
+
+
+MASKING = ["80,10,10", "100,0,0", "80,0,20", "80,20,0", "0,20,80", "0,0,100"]
+LAYERS = ["fine-tuned", "embeddings", "second-to-last", "last", "weighted4", "concat4", "weighted-all"]
+GLUE = ["mnli", "sst-2", "sts-b", "mrpc-f1", "mnli-mm", "average of 5"]
+SIZES = ["2x16x2", "4x16x2"]
+TABLES: dict[str, tuple[dict[str, str], list[str], list[str]]] = {  # parameters, and the rows and columns that come
+    "table1.sh": ({}, ["BERT"], GLUE),
+    "table2.sh": ({}, ["BERT"], ["exact", "f1"]),
+    "table3.sh": ({}, ["BERT"], ["exact", "f1"]),
+    "table4.sh": ({}, ["BERT"], ["swag"]),
+    "table5.sh": ({"TASKS": "sst-2"}, ["BERT", "No NSP", "LTR & No NSP", "+ BiLSTM"], ["sst-2"]),
+    "table6.sh": ({"PRESETS": " ".join(SIZES), "TASKS": "sst-2"}, SIZES, ["sst-2"]),
+    "table7.sh": ({"DOCUMENTS": "--documents", "WORK": "documents"}, LAYERS, ["dev F1"]),
+    "table8.sh": ({"TASKS": "conll conll-concat4"}, MASKING, ["conll", "conll-concat4"]),
+    "figure5.sh": ({"TASK": "sst-2"}, ["MLM", "LTR"], ["2", "5", "10"]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_cell_has_its_figure(script: Callable[..., Result], name: str) -> None:
+    parameters, rows, columns = TABLES[name]
+    done = script(name, **parameters)
+    assert done.status == 0, done.err
+    pretrained, scores = tables(done.out)
+    assert {row: list(cells) for row, cells in scores.items()} == dict.fromkeys(rows, columns)
+    assert all(abs(value(cell)) <= 100 for cells in scores.values() for cell in cells.values())
+    for cells in pretrained.values():
+        assert (cells["steps"], cells["parameters"] > "1") == (SMALL["STEPS"], True)
+        assert value(cells["lm_loss"] if cells.get("lm_loss") else cells["mlm_loss"]) > 0
+
+
+def test_a_figure_is_drawn(script: Callable[..., Result], home: Path) -> None:
+    assert script("figure5.sh", TASK="sst-2", FIGURE="drawn.svg").status == 0
+    picture = (home / "drawn.svg").read_text()
+    assert "MLM" in picture
+    assert "LTR" in picture
+
+
+def test_a_grid_is_searched(script: Callable[..., Result], home: Path, data: Path, tmp_path: Path) -> None:
+    script("table4.sh")
+    for part in PARTS:
+        shutil.copy(data / f"glue/MRPC/{part}.tsv", tmp_path / f"MRPC-{part}.tsv")
+    done = script("grid.sh", MODEL=home / "work/models/4x16x2/mlm+nsp/80,10,10", DATA=tmp_path, EPOCHS="1,2")
+    assert done.status == 0, done.err
+    assert 0 <= json.loads(done.out)["f1"] <= 1
+
+
+def test_what_is_there_is_not_made_again(script: Callable[..., Result], tmp_path: Path) -> None:
+    parameters = {"PRESETS": "2x16x2", "TASKS": "sst-2:6 mrpc", "WORK": tmp_path}
+    first = script("table6.sh", **parameters)
+    assert first.status == 0, first.err
+    assert len((tmp_path / "tasks" / "sst-2:6.train").read_text().splitlines()) == 6
+    again = script("table6.sh", **parameters, WORKERS="2", JOBS="1")
+    assert (again.out, again.err) == (first.out, "")
+    tuned = tmp_path / "tuned/2x16x2/mlm+nsp/80,10,10"
+    (tuned / "mrpc.json").unlink()  # as if the machine had been lost before the last step
+    once_more = script("table6.sh", **parameters)
+    assert once_more.out == first.out
+    assert re.fullmatch(r"made tuned/2x16x2/mlm\+nsp/80,10,10/mrpc.json in \d+ s\n", once_more.err)
+    other = script("table6.sh", **parameters, SEEDS="1")
+    assert (other.status, other.out) == (123, b"")
+    assert "sst-2:6.json is of other parameters" in other.err
+
+
+def test_a_command_that_fails_is_no_score(script: Callable[..., Result], tmp_path: Path) -> None:
+    failed = script("table6.sh", PRESETS="2x16x2", TASKS="sst-2", LR="1e-3,high", WORK=tmp_path)
+    assert (failed.status, failed.out) == (123, b"")
+    assert "'high' is not a valid number" in failed.err
+    failed = script("table6.sh", PRESETS="2x16x2", TASKS="sst-2", TEXT=tmp_path / "none", WORK=tmp_path / "2")
+    assert (failed.status, failed.out) == (66, b"")
+    assert "none" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "told"),
+    [
+        ("table5.sh", {"TEXT": ""}, "TEXT: files of text to pre-train on"),
+        ("table5.sh", {"GLUE": "", "TASKS": "sst-2"}, "GLUE: the folder with SST-2/train.tsv and SST-2/dev.tsv"),
+        ("table5.sh", {"TASKS": "sst2"}, "there is no task sst2, only cola sst-2 mrpc"),
+        ("table8.sh", {"MODEL": "/nowhere/model"}, "/nowhere/model: No such file"),
+        ("adapt.sh", {"TASKS": "sst-2"}, "MODEL: the folder of a pre-trained model"),
+    ],
+)
+def test_a_parameter_that_is_wrong_is_one_line(
+    script: Callable[..., Result], name: str, parameters: dict[str, str], told: str
+) -> None:
+    failed = script(name, **parameters)
+    assert failed.status != 0
+    assert failed.out == b""
+    assert told in failed.err
+    assert len([line for line in failed.err.splitlines() if not line.startswith("made ")]) == 1
+
+
+def test_a_model_adapts_to_a_domain(script: Callable[..., Result], home: Path, data: Path, tmp_path: Path) -> None:
+    script("table4.sh")
+    domain = tmp_path / "domain.txt"
+    domain.write_text((data / "train.txt").read_text().replace("harbour", "quay"))
+    own = {"MODEL": home / "work/models/4x16x2/mlm+nsp/80,10,10", "WORK": tmp_path / "work", "TASKS": "sst-2"}
+    own |= {"TEXT": domain, "HELDOUT": domain, "VOCAB_OPTIONS": "--size 140"}
+    done = script("adapt.sh", **own, STEPS=60, LR_PRETRAIN="1e-2", LENGTHS=24)
+    assert done.status == 0, done.err
+    held_out, scores = tables(done.out)
+    assert value(held_out["after"]["mlm_loss"]) < value(held_out["before"]["mlm_loss"])
+    assert list(scores) == ["before", "before, vocabulary grown", "after"]
+    assert "quay" in (tmp_path / "work/adapt/adapted/vocab.txt").read_text().split()
+
+
+def test_jobs_take_the_cards_in_turn(script: Callable[..., Result], tmp_path: Path) -> None:
+    line = f". {PAPER}/steps.sh; shown() {{ sleep 0.3; echo $CUDA_VISIBLE_DEVICES $#; }}"
+    done = run(["bash", "-c", f"GPUS=2; {line}; printf '%s\\n' a 'b c' d e | side_by_side 4 shown"], cwd=tmp_path)
+    assert sorted(done.out.splitlines()) == [b"0 1", b"0 1", b"1 1", b"1 2"]
+
+
+# -- the table --------------------------------------------------------------------------------------------------------
+
+
+def rows(row: str, column: str, scores: Iterable[float | None], lr: float = 1e-4, **own: object) -> list[Row]:
+    return [{"row": row, "column": column, "score": s, "lr": lr, "seed": n, **own} for n, s in enumerate(scores)]
+
+
+def printed(given: list[Row], *options: str) -> Result:
+    text = "".join(json.dumps(row) + "\n" for row in given)
+    return run(["python", f"{PAPER}/table.py", *options], text.encode())
+
+
+def test_a_cell_is_of_the_learning_rate_with_the_best_mean() -> None:
+    given = [
+        *rows("base", "sst-2", [80, 81, 82], lr=1e-4),
+        *rows("base", "sst-2", [70, 71, 99], lr=3e-4),  # the best run, but not the best mean
+        *rows("base", "sst-2", [99, None, 99], lr=1e-3),
+        *rows("base", "rte", [None, None], lr=1e-3),
+        *rows("other", "rte", [50.5, 50.5], failed=True),
+    ]
+    done = printed(given)
+    assert tables(done.out) == [
+        {
+            "base": {"sst-2": "81.00 ± 1.00", "rte": "diverged"},
+            "other": {"sst-2": "", "rte": "50.50 ± 0.00, 2 of one answer"},
+        }
+    ]
+    assert b"n = 2 to 3 seeds" in done.out
+    kept = [json.loads(line) for line in printed(given, "--rows").out.splitlines()]
+    assert kept == given[:3] + given[9:]
+
+
+def test_an_average_is_of_all_columns() -> None:
+    """Those of the paper's Table 1 give its averages."""
+    figures = {
+        "BERT-base": [84.6, 83.4, 71.2, 90.5, 93.5, 52.1, 85.8, 88.9, 66.4],
+        "BERT-large": [86.7, 85.9, 72.1, 92.7, 94.9, 60.5, 86.5, 89.3, 70.1],
+    }
+    cells = [row for name, scores in figures.items() for n, s in enumerate(scores) for row in rows(name, f"{n}", [s])]
+    (found,) = tables(printed([*cells, *rows("part", "0", [50.0])], "--average", "--digits", "1").out)
+    assert {name: cells["average of 9"] for name, cells in found.items()} == {
+        "BERT-base": "79.6",
+        "BERT-large": "82.1",
+        "part": "",
+    }
+
+
+SCORES = st.lists(st.integers(0, 1000).map(lambda n: n / 10), min_size=2, max_size=6)
+
+
+@given(SCORES, SCORES)
+@example([80.0, 81.0], [80.0, 81.0])
+@example([80.0, 80.0], [80.0, 80.0])
+@example([90.0, 90.0], [80.0, 80.0])
+def test_a_difference_is_resolved_beyond_two_standard_errors(ours: list[float], theirs: list[float]) -> None:
+    """As Welch's t has them."""
+    moments = [of(scores) for scores in (ours, theirs) for of in (statistics.fmean, statistics.stdev, len)]
+    with np.errstate(all="ignore"):  # where nothing varies
+        t = stats.ttest_ind_from_stats(*moments, equal_var=False).statistic
+    assume(not math.isclose(abs(t), 2))
+    assert table.is_resolved(ours, theirs) == (abs(t) > 2)
+
+
+def test_a_difference_is_shown_beside_the_mean() -> None:
+    given = [*rows("base", "x", [80, 81, 82]), *rows("far", "x", [70, 71, 72]), *rows("near", "x", [80, 81, 80])]
+    done = printed([*given, *rows("one", "x", [20.0])], "--beside", "base")
+    (found,) = tables(done.out)
+    assert [cells["x"] for cells in found.values()] == [
+        "81.00 ± 1.00",
+        "71.00 ± 1.00 (-10.00)",
+        "80.33 ± 0.58 (-0.67, not resolved)",
+        "20.00 (-61.00, not resolved)",
+    ]
+    assert b"pre-trained from one seed" in done.out
+    refused = printed(given, "--beside", "bass")
+    assert (refused.status, refused.err.splitlines()[-1]) == (2, "table.py: error: --beside: there is no row bass")
