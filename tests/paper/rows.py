@@ -17,29 +17,35 @@ from typing import Any
 
 Row = dict[str, Any]
 PERCENT = ("tagging", "span")  # tasks whose scores are of 100 as they are; the others' are fractions
+NATS = ("mlm_loss", "perplexity")
 
 
 def of_runs(row: str, column: str, folder: Path) -> Iterator[Row]:
-    """Yields the rows of a fine-tuned folder; the score of a run that diverged is null."""
-    notes = json.loads((folder / "bertcli.json").read_text())
-    scale = 1 if notes["task"] in PERCENT else 100
+    """Yields the rows of a fine-tuned folder, or of a model that was only scored; that of a run that diverged is null.
+
+    A column with the name of a score is of that one, others of the one that the runs are compared by.
+    """
+    path = folder / "bertcli.json"
+    notes = json.loads(path.read_text()) if path.exists() else {"runs": [scored(folder)], "task": ""}
+    scale = 1 if notes["task"] in PERCENT or column in NATS else 100
     for run in notes.get("runs") or [only_run(notes)]:
-        score = None if run["value"] is None else scale * run["value"]
-        own = {name: run[name] for name in ("lr", "seed", "failed")}
-        yield {
-            "row": row,
-            "column": column,
-            "score": score,
-            **own,
-            **({"step": int(column)} if column.isdigit() else {}),
-        }
+        value = run["dev"].get(column, run["value"])
+        own = {name: run[name] for name in ("lr", "seed", "failed") if name in run}
+        own |= {"step": int(column)} if column.isdigit() else {}
+        yield {"row": row, "column": column, "score": None if value is None else scale * value} | own
 
 
 def only_run(notes: Row) -> Row:
     """Returns the one run that a folder is of, as a table of several would have it."""
     settings = notes["settings"]
     value = notes["dev"][settings["metric"]]
-    return {"value": value, "lr": settings["lr"], "seed": settings["seed"], "failed": notes.get("failed", False)}
+    return {"failed": False} | notes | {"value": value, "lr": settings["lr"], "seed": settings["seed"]}
+
+
+def scored(folder: Path) -> Row:
+    """Returns what `score` has printed beside the place where a fine-tuned folder would be."""
+    scores = json.loads(Path(f"{folder}.json").read_text())
+    return {"dev": scores, "value": scores.get("accuracy")}
 
 
 def of_pretraining(name: str, folder: Path) -> Iterator[Row]:

@@ -21,6 +21,7 @@ SEEDS=${SEEDS:-5} LR=${LR:-5e-5,4e-5,3e-5,2e-5}  # of fine-tuning: each rate is 
 BATCH=${BATCH-} EPOCHS=${EPOCHS-}        # of fine-tuning; otherwise the task's own
 LR_FEATURES=${LR_FEATURES:-1e-3} EPOCHS_FEATURES=${EPOCHS_FEATURES:-20} UNITS=${UNITS:-768}  # of a BiLSTM on vectors
 DOCUMENTS=${DOCUMENTS-}                  # --documents: CoNLL with the context of whole documents
+MODEL=${MODEL-}                          # of tables that have one: a folder that is there already, not pre-trained here
 GPUS=${GPUS:-1} PRETRAIN_JOBS=${PRETRAIN_JOBS:-$GPUS} JOBS=${JOBS:-$GPUS}  # cards, and what runs on them side by side
 WORKERS=${WORKERS:-1}                    # processes that make pairs
 name=$(basename "$0") here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -29,14 +30,16 @@ if [[ -z ${WORK-} ]]; then
     trap 'rm -rf "$WORK"' EXIT
 fi
 mkdir -p "$WORK"
-WORK=$(realpath "$WORK")
+WORK=$(realpath "$WORK") PAIRS=$(realpath "$WORK")/pairs
+MODEL=${MODEL:+$(realpath "$MODEL")}
+MODEL=${MODEL:-$PRESET/mlm+nsp/80,10,10}
 
 # A task's name, the parameter that is its folder, the files to learn from and to score on, their format, what finetune
 # calls the task, the score, the paper's batch and epochs, other options. Of MRPC and QQP Table 1 has F1, the others
-# accuracy; CoNLL's are not in the paper. conll-LAYERS is a BiLSTM on those layers' vectors. TASK:ROWS learns from the
-# first so many records.
+# accuracy; CoNLL's batch and epochs are not in the paper. conll-LAYERS is a BiLSTM on those layers' vectors. TASK:ROWS
+# learns from the first so many records.
 tasks() {
-    cat <<'END'
+    cat <<END
 cola    GLUE  CoLA/train.tsv   CoLA/dev.tsv           glue-cola  classification matthews 32 3
 sst-2   GLUE  SST-2/train.tsv  SST-2/dev.tsv          glue-sst-2 classification accuracy 32 3
 mrpc    GLUE  MRPC/train.tsv   MRPC/dev.tsv           glue-mrpc  classification accuracy 32 3
@@ -52,7 +55,7 @@ sick    GLUE  SICK/train.tsv   SICK/dev_matched.tsv   glue-mnli  classification 
 squad   SQUAD train-v1.1.json  dev-v1.1.json          squad      span           f1       32 3
 squad2  SQUAD train-v2.0.json  dev-v2.0.json          squad      span           f1       48 2
 swag    SWAG  train.csv        val.csv                swag       choice         accuracy 16 3
-conll   CONLL train.txt        valid.txt              conll      tagging        f1       32 3 --max-length 128
+conll   CONLL train.txt        valid.txt              conll      tagging        f1       32 3 --max-length ${LENGTHS##* }
 END
 }
 
@@ -69,7 +72,7 @@ made() {
     local file=$1 status
     shift
     if [[ -e $file ]]; then
-        [[ $(< "$file.by") == "$*" ]] || fail "$file is of other parameters: $(< "$file.by"); name another WORK"
+        [[ $(< "$file.by") == "$*" ]] || fail "$file is of other parameters, see $file.by; name another WORK"
         return
     fi
     mkdir -p "$(dirname "$file")"
@@ -105,23 +108,23 @@ prepare_text() {
     VOCAB=$(realpath "${VOCAB:-$WORK/vocab.txt}")
     local length
     for length in $LENGTHS; do
-        made "$WORK/pairs/$length" pairs "$VOCAB" "$length" $TEXT
+        made "$PAIRS/$length" pairs "$VOCAB" "$length" $TEXT
     done
-    made "$WORK/pairs/heldout" masked "$VOCAB" "${LENGTHS%% *}" $HELDOUT
+    made "$PAIRS/heldout" masked "$VOCAB" "${LENGTHS%% *}" $HELDOUT
 }
 
 # look_up TASK: sets root, train, dev, format, kind, score, batch, epochs and options; and records, what it learns from.
 look_up() {
     records=${1/#conll-*/conll}
-    read -r root train dev format kind score batch epochs options < <(tasks | sed -n "s/^${records%%:*} //p")
-    [[ -n ${root-} ]] || fail "there is no task $1, only $(tasks | cut -d ' ' -f 1 | paste -sd ' ')"
+    read -r root train dev format kind score batch epochs options < <(tasks | sed -n "s/^${records%%:*} //p") ||
+        fail "there is no task $1, only $(tasks | cut -d ' ' -f 1 | paste -sd ' ')"
     records=$WORK/tasks/$records
 }
 
 prepare_task() {
     local rows='$'
     look_up "$1"
-    : "${!root:?the folder with $train and $dev, for $1}"
+    [[ -n ${!root} ]] || fail "$root: the folder with $train and $dev, for $1"
     [[ $1 != *:* ]] || rows=${1##*:}
     [[ $format != conll ]] || format="conll $DOCUMENTS"
     made "$records.train" read_records "$rows" $format "${!root}/$train"*
@@ -130,14 +133,24 @@ prepare_task() {
 
 # pretrained MODEL: pre-trains it, unless it is one that is there already, and prints its name.
 pretrained() {
-    local preset objective fates out=$WORK/models/$1
+    local preset objective fates
     IFS=/ read -r preset objective fates <<< "$1"
     [[ $1 == /* ]] ||
-        made "$out.json" pretrain "$out" -v "$VOCAB" --dev "$WORK/pairs/heldout" --preset "$preset" \
-            --objective "$objective" ${fates:+--fates "$fates"} --steps "$STEPS" --batch-size "$BATCH_PRETRAIN" \
-            --lr "$LR_PRETRAIN" ${FRACTIONS:+--save-at "$(steps_kept)"} $PRETRAIN_OPTIONS
+        pretrain "$WORK/models/$1" --preset "$preset" --objective "$objective" ${fates:+--fates "$fates"}
     echo "$1"
 }
+
+# pretrain FOLDER OPTION...: on sequences of the first length, then, if there is another, on those of that.
+pretrain() {
+    made "$1.json" in_phases "$@" -v "$VOCAB" --dev "$PAIRS/heldout" --steps "$STEPS" --batch-size "$BATCH_PRETRAIN" \
+        --lr "$LR_PRETRAIN" ${FRACTIONS:+--save-at "$(steps_kept)"} $PRETRAIN_OPTIONS
+}
+in_phases() {
+    local short=${LENGTHS%% *} long=${LENGTHS##* }
+    { [[ $short == "$long" ]] || made "$1.$short" phase "$short" "$@" --stop-at $((STEPS - STEPS / 10)); } &&
+        phase "$long" "$@"
+}
+phase() { bertcli pretrain "$PAIRS/$1" --max-length "$1" -o "${@:2}" --resume; }
 
 steps_kept() {
     local each
@@ -146,27 +159,17 @@ steps_kept() {
     done | paste -sd ,
 }
 
-# pretrain FOLDER OPTION...: on sequences of the first length, then, if there is another, on those of that.
-pretrain() {
-    local out=$1 short=${LENGTHS%% *} long=${LENGTHS##* }
-    shift
-    { [[ $short == "$long" ]] || made "$out.short" learn "$short" "$@" --stop-at $((STEPS - STEPS / 10)); } &&
-        learn "$long" "$@"
-}
-
-learn() { bertcli pretrain "$WORK/pairs/$1" -o "$out" --max-length "$1" "${@:2}" --resume; }
-
 # finetuned MODEL TASK [OPTION...]: learns a task, from several seeds at each learning rate.
 finetuned() {
     look_up "$2"
     local out=$WORK/tuned/$1/${*:2} size=${BATCH:-$batch}
-    local common=(-o "$out" --restarts "$SEEDS" --batch-size "$size" $FINETUNE_OPTIONS "${@:3}" --resume)
+    local common=(-o "$out" --restarts "$SEEDS" --batch-size "$size" --resume "${@:3}" $FINETUNE_OPTIONS)
     if [[ $2 == conll-* ]]; then
-        made "$out.json" on_vectors "$(folder "$1")" "${2#conll-}" "$records" "${common[@]}" \
-            --lr "$LR_FEATURES" --epochs "$EPOCHS_FEATURES" --bilstm-units "$UNITS"
+        made "$out.json" on_vectors "$(folder "$1")" "${2#conll-}" "$records" \
+            --lr "$LR_FEATURES" --epochs "$EPOCHS_FEATURES" --bilstm-units "$UNITS" "${common[@]}"
     else
         made "$out.json" bertcli finetune "$kind" "$records.train" --dev "$records.dev" -m "$(folder "$1")" \
-            "${common[@]}" --lr "$LR" --epochs "${EPOCHS:-$epochs}" --metric "$score" $options
+            --lr "$LR" --epochs "${EPOCHS:-$epochs}" --metric "$score" $options "${common[@]}"
     fi
 }
 
@@ -192,24 +195,36 @@ row() {
 finetunings() {
     local model
     while read -r model; do
-        cells | cut -f 3- | tr '\t' ' ' | awk -v model="$model" '$1 == model || index($1, model "/steps/") == 1'
+        cells | cut -f 3- | tr '\t' ' ' |
+            awk -v model="$model" '($1 == model || index($1, model "/steps/") == 1) && !seen[$0]++'
     done
 }
 
-# compare OPTION...: makes what `cells` names, and prints the tables, that of scores with table.py's options.
-compare() {
-    local task models
-    models=$(cells | cut -f 3 | sed 's|/steps/.*||' | awk '!seen[$0]++')
-    if grep -qv ^/ <<< "$models"; then
+# learned: makes all that `cells` names.
+learned() {
+    local task
+    if [[ -n $(ours) ]]; then
         prepare_text
     fi
     for task in $(cells | cut -f 4 | sort -u); do
         prepare_task "$task"
     done
-    side_by_side "$PRETRAIN_JOBS" pretrained <<< "$models" | finetunings | side_by_side "$JOBS" finetuned
-    if [[ -n $VOCAB ]]; then
-        echo "$models" | python3 "$here/rows.py" "$WORK" --models | python3 "$here/table.py" --digits 3
+    models | side_by_side "$PRETRAIN_JOBS" pretrained | finetunings | side_by_side "$JOBS" finetuned
+}
+
+models() { cells | cut -f 3 | sed 's|/steps/.*||' | awk '!seen[$0]++'; }
+ours() { models | sed '/^\//d'; }
+
+# report OPTION...: prints the table of the cells on stdin, with table.py's options, after that of what was pre-trained.
+report() {
+    if [[ -n $(ours) ]]; then
+        ours | python3 "$here/rows.py" "$WORK" --models | python3 "$here/table.py" --digits 3
         echo
     fi
-    cells | python3 "$here/rows.py" "$WORK" | python3 "$here/table.py" "$@"
+    python3 "$here/rows.py" "$WORK" | python3 "$here/table.py" "$@"
+}
+
+compare() {
+    learned
+    cells | report "$@"
 }

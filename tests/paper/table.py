@@ -1,8 +1,9 @@
 """Prints rows of scores as a Markdown table: means over seeds, and whether they differ beyond doubt.
 
-python table.py [--beside ROW] [--digits 2] [--rows] < ROWS. A row of JSON has `row`, `column` and `score`, and where it
-is one run of several `lr` and `seed`. Of a cell's learning rates the one with the best mean counts. With --beside each
-cell has the difference to ROW in its column too. With --rows, the rows that count are printed as they came.
+python table.py [OPTION...] < ROWS. A row of JSON has `row`, `column` and `score`, and where it is one run of several
+`lr` and `seed`; of a cell's learning rates the one with the best mean counts. With --beside ROW each cell has the
+difference to that row in its column too, with --average each row the average of its columns; --digits are those after
+the point. With --rows, the rows that count are printed as they came.
 """
 
 from __future__ import annotations
@@ -75,17 +76,25 @@ def cell(rows: list[Row], beside: list[Row], digits: int) -> str:
     return text + (f", {same} of one answer" if same else "")
 
 
+def averaged(cells: Cells) -> Cells:
+    """Returns the cells with a column more, the average of the others, where a row has them all."""
+    columns = list(dict.fromkeys(column for _, column in cells))
+    for name in dict.fromkeys(name for name, _ in cells):
+        means = [fmean(found) for column in columns if (found := scores(cells.get((name, column), [])))]
+        if len(means) == len(columns):
+            cells[name, f"average of {len(columns)}"] = [{"score": fmean(means)}]
+    return cells
+
+
 def table(cells: Cells, beside: str | None, digits: int) -> Iterable[str]:
     """Yields the lines of the table, and below it what the figures are."""
     names, columns = (list(dict.fromkeys(name[at] for name in cells)) for at in (0, 1))
     yield f"| | {' | '.join(columns)} |"
     yield f"| --- |{' ---: |' * len(columns)}"
     for name in names:
-        others = [cells.get((str(beside), column), []) if name != beside else [] for column in columns]
-        texts = [
-            cell(cells.get((name, column), []), other, digits) for column, other in zip(columns, others, strict=True)
-        ]
-        yield f"| {name} | {' | '.join(texts)} |"
+        ours = [cells.get((name, column), []) for column in columns]
+        theirs = [cells.get((str(beside), column), []) if name != beside else [] for column in columns]
+        yield f"| {name} | {' | '.join(map(cell, ours, theirs, [digits] * len(columns)))} |"
     if counts := sorted({len(rows) for rows in cells.values() if "seed" in rows[0]}):
         yield ""
         yield from explained(counts, beside)
@@ -94,8 +103,8 @@ def table(cells: Cells, beside: str | None, digits: int) -> Iterable[str]:
 def explained(counts: list[int], beside: str | None) -> Iterable[str]:
     """Yields what the figures are, and what they do not know."""
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
-    yield f"Mean ± sample standard deviation over n = {seeds} seeds of fine-tuning, at the learning rate whose mean is"
-    yield "best on the same dev records."
+    yield f"Mean ± sample standard deviation over n = {seeds} seeds of fine-tuning," if counts != [1] else "One seed,"
+    yield "at the learning rate whose mean is best on the same dev records."
     if beside is not None:
         yield f"In brackets the difference to {beside}; not resolved: within two of its standard errors,"
         yield "sqrt(sd1²/n1 + sd2²/n2)."
@@ -106,6 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--beside", metavar="ROW")
     parser.add_argument("--digits", type=int, default=2)
+    parser.add_argument("--average", action="store_true")
     parser.add_argument("--rows", action="store_true")
     options = parser.parse_args()
     cells = chosen(map(json.loads, sys.stdin))
@@ -114,7 +124,7 @@ def main() -> None:
     if options.rows:
         lines: Iterable[str] = (json.dumps(row) for rows in cells.values() for row in rows)
     else:
-        lines = table(cells, options.beside, options.digits)
+        lines = table(averaged(cells) if options.average else cells, options.beside, options.digits)
     print(*lines, sep="\n")
 
 
