@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,17 +15,20 @@ from bertcli.commands import options
 from bertcli.commands.streams import Streams, readable
 
 if TYPE_CHECKING:
+    from bertcli.plot.chart import Chart
     from bertcli.plot.rows import Plan, Rows
     from bertcli.stream import Reader
 
-FORMATS = (".svg", ".png", ".pdf")
 COLUMNS = 80  # where no terminal says how wide it is
 
 
 def known_format(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """Returns the file of a picture; raises click's error for a suffix that names no format."""
-    if value and value.suffix not in FORMATS:
-        raise click.BadParameter(f"{str(value)!r} does not end with one of {', '.join(FORMATS)}")
+    if value:
+        from bertcli.plot.picture import FORMATS
+
+        if value.suffix not in FORMATS:
+            raise click.BadParameter(f"{str(value)!r} does not end with one of {', '.join(FORMATS)}")
     return value
 
 
@@ -90,18 +94,27 @@ def command(curves: Sequence[str], output: Path | None, title: str, on_error: st
     standard deviation as bars, or as a shade around more than 40 points. Of a long log the rows of a stretch of steps
     are averaged likewise, and the drawing says over how many; see `--smooth`.
     """
-    from bertcli.plot import chart, picture, terminal
+    from bertcli.plot.chart import chart
+    from bertcli.plot.picture import save
     from bertcli.plot.rows import Plan
 
     inputs, asked = Inputs(curves or ["-"], on_error), Plan(**plan)
-    drawn = chart.chart(list(inputs.rows(asked)), asked, title, has_legend=inputs.have_names)
+    drawn = chart(list(inputs.rows(asked)), asked, title, has_legend=inputs.have_names)
     inputs.streams.report_skipped()
     if output:
-        picture.save(drawn, output)
+        save(drawn, output)
     else:
-        is_terminal = sys.stdout is not None and sys.stdout.isatty()
-        width = os.get_terminal_size(sys.stdout.fileno()).columns if is_terminal else COLUMNS
-        inputs.streams.write_plain(terminal.drawn(drawn, width, has_colours=is_terminal).encode())
+        inputs.streams.write_plain(as_text(drawn).encode())
+
+
+def as_text(drawn: Chart) -> str:
+    """Returns a chart as text: as wide as the terminal, in colours if it may have them, or as a file can hold it."""
+    from bertcli.plot import terminal
+
+    if sys.stdout is None or not sys.stdout.isatty():
+        return terminal.drawn(drawn, COLUMNS)
+    has_colours = not os.environ.get("NO_COLOR")
+    return terminal.drawn(drawn, shutil.get_terminal_size((COLUMNS, 0)).columns, has_colours=has_colours)
 
 
 class Inputs:
@@ -110,9 +123,11 @@ class Inputs:
     def __init__(self, curves: Sequence[str], on_error: str) -> None:
         """Take the arguments; raises `NoInput`, or `UsageError` where two are stdin, before anything is read."""
         split = list(map(parts_of, curves))
-        last = ["stdin" if path == "-" else Path(path).name for _, path in split]
-        bare = [name if last.count(name) == 1 else path for name, (_, path) in zip(last, split, strict=True)]
-        self._curves = [(readable(name or other), path) for other, (name, path) in zip(bare, split, strict=True)]
+        short = [name or ("stdin" if path == "-" else Path(path).name) for name, path in split]
+        self._curves = [
+            (readable(given if name or short.count(given) == 1 else path), path)
+            for given, (name, path) in zip(short, split, strict=True)
+        ]
         self.have_names = len(split) > 1 or any(name for name, _ in split)
         self._given: dict[str, Any] = {"plain": True, "quiet": False, "on_error": on_error, "text": False}
         self.streams = Streams(tuple(files_of(path)[0] for _, path in split), **self._given)

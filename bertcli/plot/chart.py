@@ -104,10 +104,12 @@ def _cells(places: Numbers, width: float) -> Numbers:
 
     A mean over few rows at the end would look as if something had happened there.
     """
-    cells = np.floor((places - places.min()) / width)
+    cells: Numbers = np.floor((places - places.min()) / width)
     _, firsts = np.unique(places, return_index=True)
     numbers, held = np.unique(cells[firsts], return_counts=True)
-    return np.minimum(cells, numbers[-2]) if len(held) > 1 and held[-1] < held[-2] / 2 else cells
+    if len(held) > 1 and held[-1] < held[-2] / 2:
+        cells[cells == numbers[-1]] = numbers[-2]
+    return cells
 
 
 def _scaled(x: Numbers, plan: Plan) -> Numbers:
@@ -131,17 +133,20 @@ def rounded_up(number: float) -> float:
 
 
 def ticks(low: float, high: float, most: int, *, is_log: bool) -> list[float]:
-    """Returns round numbers from `low` to `high`, which differ, at about equal distances: some `most` of them."""
+    """Returns round numbers from `low` to `high`, which differ: at equal distances about `most` of them, two at least.
+
+    On a logarithmic scale they are powers of ten, where that is but a few with others between them.
+    """
     if is_log:
         first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
-        decades = range(first - 1, last + 1)
-        fine = [each * 10.0**power for power in decades for each in ROUND[:3] if low <= each * 10.0**power <= high]
-        if len(fine) > most:
-            return [10.0**power for power in decades[1 :: (last - first) // most + 1]]
-        if len(fine) > 2:
-            return fine
+        if last - first >= most // 2:
+            return [10.0**power for power in range(first, last + 1, (last - first) // most + 1)]
+        fine = [each * 10.0**power for power in range(first - 1, last + 1) for each in ROUND[:-1]]
+        if len(within := [each for each in fine if low <= each <= high]) > 2:
+            return within
     step = rounded_up((high - low) / most)
-    return [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    found = [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return found if len(found) > 1 else ticks(low, high, 2 * most, is_log=False)
 
 
 def number(value: float) -> str:

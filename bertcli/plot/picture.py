@@ -61,11 +61,11 @@ def save(chart: Chart, file: Path) -> None:
 @contextmanager
 def settings() -> Iterator[None]:
     """Lets matplotlib be as it comes but for `SETTINGS`. Raises `BertcliError` where it is not installed."""
+    logging.getLogger("matplotlib").setLevel(logging.CRITICAL)  # it tells of its caches, and of settings that go unused
     try:
         import matplotlib
     except ImportError:
         raise BertcliError("-o needs the package matplotlib: pip install 'bertcli[plot]'") from None
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its caches
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         parameters: Any = matplotlib.rcParams  # typed by a list of all their names

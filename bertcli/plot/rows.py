@@ -72,7 +72,7 @@ def read(sources: Iterable[tuple[str, Reader]], plan: Plan, *, is_table: bool) -
     if not found.keys:
         raise BadData("no rows", file=names[0])
     keys = shortened(", ".join(sorted(found.keys)), LONGEST_LIST)
-    raise BadData(f"no row has {plan.x!r} and {lacking[0]!r}; its keys are {keys}", file=" and ".join(names))
+    raise BadData(f"no row has {plan.x!r} and {lacking[0]!r}; there are {keys}", file=" and ".join(names))
 
 
 class Intake:

@@ -19,7 +19,7 @@ from bertcli.plot.rows import Numbers
 Places = NDArray[np.int64]
 
 LINES = 16  # of a panel, without its labels
-NARROWEST = 20  # characters of a panel, without its labels
+NARROWEST = 40  # characters of a line
 DOWN, ACROSS = 4, 2  # dots of a character
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)  # [DOWN, ACROSS]
 BLANK = 0x2800  # the braille character without a dot; one with dots is it plus those of DOTS
@@ -30,11 +30,19 @@ AT_ONCE = 4096  # segments of a line
 
 
 def drawn(chart: Chart, width: int, *, has_colours: bool = False) -> str:
-    """Returns a chart as lines of `width` characters at most, each with its end."""
-    lines = [chart.title.center(width).rstrip()] if chart.title else []
+    """Returns a chart as lines of `width` characters at most, or of `NARROWEST`, each with its end."""
+    width = max(width, NARROWEST)
+    lines = [shortened(chart.title, width).center(width).rstrip()] if chart.title else []
     lines += legend(chart.names, width, has_colours=has_colours)
-    for panel in chart.panels:
-        lines += ["", *_panel(panel, chart, width, has_colours=has_colours)]
+    ys = [Scale.over([curve.y for curve in panel.curves], LINES * DOWN, is_log=chart.log_y) for panel in chart.panels]
+    margin = max(len(label) for y in ys for _, label in [(0, ""), *y.ticks(LINES // 4)])
+    columns = width - margin - 2
+    xs = [curve.x for panel in chart.panels for curve in panel.curves]
+    x = Scale.over(xs, columns * ACROSS, is_log=chart.log_x)
+    for panel, y in zip(chart.panels, ys, strict=True):
+        heading = shortened(" · ".join(filter(None, (panel.label, panel.note))), width)
+        lines += ["", heading, *_panel(panel, x, y, margin, is_marked=bool(chart.names), has_colours=has_colours)]
+    lines.append(" " * (margin + 2) + shortened(chart.label, columns).center(columns).rstrip())
     return "".join(f"{line}\n" for line in lines[not (chart.title or chart.names) :])
 
 
@@ -57,23 +65,17 @@ def coloured(text: str, index: int, has_colours: bool) -> str:
 # -- a panel --------------------------------------------------------------------------------------------------------
 
 
-def _panel(panel: Panel, chart: Chart, width: int, *, has_colours: bool) -> Iterator[str]:
-    """Yields the lines of a panel: its label and note, the curves beside the ticks of y, and those of x below."""
-    y = Scale.over([curve.y for curve in panel.curves], LINES * DOWN, is_log=chart.log_y)
+def _panel(panel: Panel, x: Scale, y: Scale, margin: int, *, is_marked: bool, has_colours: bool) -> Iterator[str]:
+    """Yields the lines of a panel: the curves beside the ticks of y, in so wide a margin, and the ticks of x below."""
     labels = {LINES - 1 - place // DOWN: label for place, label in y.ticks(LINES // 4)}
-    margin = max(map(len, labels.values()), default=0)
-    columns = max(width - margin - 2, NARROWEST)
-    every = [curve.x for each in chart.panels for curve in each.curves]
-    x = Scale.over(every, columns * ACROSS, is_log=chart.log_x)
+    columns = x.dots // ACROSS
     canvas = Canvas(columns)
     for curve in panel.curves:
-        canvas.draw(curve.number, x.places(curve.x), y.places(curve.y), is_marked=len(panel.curves) > 1)
-    yield shortened(" · ".join(filter(None, (panel.label, panel.note))), width)
+        canvas.draw(curve.number, x.places(curve.x), y.places(curve.y), is_marked=is_marked)
     for row, line in enumerate(canvas.lines(has_colours=has_colours)):
         yield f"{labels.get(row, ''):>{margin}} {'┤' if row in labels else '│'}{line}".rstrip()
     for line in below({place // ACROSS: label for place, label in x.ticks(columns // 12)}, columns):
         yield " " * (margin + 1) + line
-    yield " " * (margin + 2) + chart.label.center(columns).rstrip()
 
 
 def below(labels: dict[int, str], columns: int) -> tuple[str, str]:
