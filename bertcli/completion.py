@@ -30,7 +30,7 @@ def words_of(command: click.Command) -> list[Word]:
     found = []
     for parameter in command.get_params(context_of(command)):
         kind = parameter.type.each if isinstance(parameter.type, Several) else parameter.type
-        choices = list(kind.choices) if isinstance(kind, click.Choice) else []
+        choices = list(getattr(kind, "choices", ()))
         is_number = isinstance(kind, type(click.INT) | type(click.FLOAT))
         value = "choices" if choices else "number" if is_number else "file"
         if isinstance(parameter, click.Option):

@@ -57,12 +57,12 @@ _bertcli() {
         mask:*) options="--plain --quiet -q --on-error --rate --fates --whole-word --bernoulli --ngram --max-masks --copies --seed --workers -v --vocab -h --help" argument="" ;;
         pretrain:--on-error) words="stop skip" ;;
         pretrain:-v | pretrain:--vocab) words="" ;;
-        pretrain:--preset) words="tiny mini small medium base large" ;;
+        pretrain:--preset) words="tiny mini small medium base large 2x128 2x256 2x512 2x768 4x128 4x256 4x512 4x768 6x128 6x256 6x512 6x768 8x128 8x256 8x512 8x768 10x128 10x256 10x512 10x768 12x128 12x256 12x512 12x768 3x768 6x768x3 12x1024 24x1024" ;;
         pretrain:--num-layers) compopt +o default ;;
         pretrain:--hidden-size) compopt +o default ;;
         pretrain:--num-heads) compopt +o default ;;
         pretrain:--start) words="" ;;
-        pretrain:--objective) words="mlm+nsp mlm" ;;
+        pretrain:--objective) words="mlm+nsp mlm ltr" ;;
         pretrain:--max-length) compopt +o default ;;
         pretrain:--rate) compopt +o default ;;
         pretrain:--fates) words="" ;;

@@ -100,12 +100,12 @@ complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -s v -l vocab -d '
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l cased -l uncased -d 'Keep letters as they are, or lower-case them'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l strip-accents -l no-strip-accents -d 'Remove combining marks'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l split-cjk -l no-split-cjk -d 'Make every Chinese character a word'
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l preset -d 'The model'\''s size: tiny 2x128, mini 4x256, small 4x512, medium 8x512, base 12x768, large 24x1024' -x -a 'tiny mini small medium base large'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l preset -d 'The model'\''s size: tiny 2x128, mini 4x256, small 4x512, medium 8x512, base 12x768, large 24x1024, or LAYERSxWIDTH with heads of 64, or LAYERSxWIDTHxHEADS' -x -a 'tiny mini small medium base large 2x128 2x256 2x512 2x768 4x128 4x256 4x512 4x768 6x128 6x256 6x512 6x768 8x128 8x256 8x512 8x768 10x128 10x256 10x512 10x768 12x128 12x256 12x512 12x768 3x768 6x768x3 12x1024 24x1024'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-layers -d 'Layers, instead of the preset'\''s' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l hidden-size -d 'Width, instead of the preset'\''s; the feed-forward is four times it' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l num-heads -d 'Attention heads, instead of the preset'\''s' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l start -d 'A model folder whose size, vocabulary and weights to begin from' -r
-complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l objective -d 'What is learned' -x -a 'mlm+nsp mlm'
+complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l objective -d 'What is learned: hidden tokens and next sentences; hidden tokens; each token from those before it' -x -a 'mlm+nsp mlm ltr'
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l max-length -d 'Tokens per sequence, specials included; a longer pair is an error' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l rate -d 'Share of the tokens to predict' -x
 complete -c bertcli -n '__fish_seen_subcommand_from pretrain' -l fates -d 'Percentages that become [MASK], stay the same, or become a random token (Table 8'\''s columns)' -r

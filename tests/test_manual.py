@@ -97,6 +97,7 @@ TYPED = [
     ("bertcli read --document li", ["line"]),
     ("bertcli read text --on-error ", ["skip", "stop"]),
     ("bertcli score --posi", ["--positive"]),
+    ("bertcli pretrain --preset 6x7", ["6x768", "6x768x3"]),
 ]
 
 

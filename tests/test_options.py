@@ -45,6 +45,7 @@ def home(house: Path, tmp_path: Path) -> Path:
         ([*TRAIN, "--force", "--resume"], "begin anew, or go on"),
         ([*TRAIN, "--device", "meta"], "--device meta"),
         (["pretrain", "train.jsonl.zst", "-o", "out", "--start", "model", "--preset", "base"], "has its own size"),
+        ([*TRAIN, "--preset", "4x500"], "found '4x500', a width of 500 without heads"),
         (["finetune", "classification", "dev.jsonl", "-o", "model", "-m", "model/steps/3"], "No such file"),
         (["embed", "dev.jsonl", "--layers", "9"], "--layers 9"),
         ([*PREDICT, "--max-length", 100000], "has 512 positions"),

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bertcli.commands import computing, inference, options
+from bertcli.errors import UsageError
 
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
+    from bertcli.weights.safetensors import ModelFolder
 
 
 @options.command(
@@ -95,7 +97,7 @@ def command(
     from bertcli.tasks.embedding import Embedding, parse_layers
     from bertcli.weights.safetensors import fingerprint
 
-    folder = inference.open_model(streams, model)
+    folder = checked(inference.open_model(streams, model), own["pool"])
     task = Embedding(
         folder.wordpiece,
         folder.length(max_length),
@@ -106,3 +108,10 @@ def command(
         **own,
     )
     inference.infer(streams, [folder], task, device, workers)
+
+
+def checked(folder: ModelFolder, pool: str | None) -> ModelFolder:
+    """Returns a folder; raises `UsageError` where the pool is a token that has seen nothing."""
+    if pool == "cls" and folder.config.is_decoder:
+        raise UsageError(f"--pool cls: {folder.path} reads from left to right, and [CLS] comes first; try mean")
+    return folder

@@ -272,6 +272,12 @@ def masking(function: F) -> F:
     return applied(*decorators)(with_rule)  # type: ignore[return-value]
 
 
+def typed(*names: str) -> list[str]:
+    """Returns those of a command's parameters that were given on its command line, as options."""
+    source = click.get_current_context().get_parameter_source
+    return [f"--{name.replace('_', '-')}" for name in names if source(name) is ParameterSource.COMMANDLINE]
+
+
 # -- models ---------------------------------------------------------------------------------------------------------
 
 model = click.option(

@@ -21,9 +21,10 @@ from bertcli.model.heads import FeatureNetwork, MaskedLanguageHead, Network
 TOKENS = {"cuda": 32_768, "cpu": 4_096}
 LARGE = 64 << 30, 65_536  # from so many bytes of memory on, with kernels, so many tokens
 # Bytes that training keeps of a token for each unit of a layer's width, as measured; of its share of hidden tokens'
-# scores for each piece; and of a parameter with its gradient and moments. What is computed twice keeps the inputs of
-# layers alone. A BiLSTM's are those of each unit of a direction, in fp32, with what its backward pass takes.
-KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, KEPT_BILSTM, SCORES, STATE = 34, 60, 120, 4, 180, 1.7, 16
+# scores for each piece, or of its own scores where every token is predicted; and of a parameter with its gradient and
+# moments. What is computed twice keeps the inputs of layers alone. A BiLSTM's are those of each unit of a direction, in
+# fp32, with what its backward pass takes.
+KEPT, KEPT_PLAIN, KEPT_FP32, KEPT_INPUT, KEPT_BILSTM, SCORES, SCORES_EACH, STATE = 34, 60, 120, 4, 180, 1.7, 12, 16
 USABLE = 0.8  # of a GPU's memory
 # Tokens of a pass times width up to which it is recorded: issuing its kernels takes an H200's host longer than running
 # them, by more than the filling up of batches, and the adding up of gradients, cost.
@@ -100,7 +101,8 @@ class Device:
         each = KEPT if self.kernels else KEPT_PLAIN if self.precision == "bf16" else KEPT_FP32
         layers = config.num_hidden_layers
         width = each + KEPT_INPUT * layers if self.recomputes else each * layers
-        return width * config.hidden_size + KEPT_BILSTM * config.bilstm + int(SCORES * config.vocab_size)
+        scores = SCORES_EACH if config.is_decoder else SCORES
+        return width * config.hidden_size + KEPT_BILSTM * config.bilstm + int(scores * config.vocab_size)
 
     def is_compiled(self, *, is_long: bool) -> bool:
         """Returns whether a network is compiled here."""

@@ -330,7 +330,7 @@ class Run:
             **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }
         task = self.task
-        head = None if network.bilstm else task.architecture  # no other program knows one
+        head = task.architecture if network.has_class else None
         save_folder(path, network, head, task.wordpiece, task.max_length, notes)
 
     @property

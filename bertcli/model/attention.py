@@ -11,14 +11,15 @@ from torch.nn.functional import scaled_dot_product_attention
 from bertcli.model.packed import Packed
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float, causal: bool = False) -> Tensor:
     """Returns softmax(QKᵀ/√width)V over each token's own sequence: (T, heads, width) from three of that shape.
 
-    `dropout` falls on the probabilities, as in the paper; give 0 outside of training.
+    `dropout` falls on the probabilities, as in the paper; give 0 outside of training. `causal`: no token sees those
+    that come after it.
     """
     if has_packed_kernel(query.device, query.dtype, query.shape[-1]):
-        return _packed(query, key, value, packed, dropout)
-    return _grouped(query, key, value, packed, dropout)
+        return _packed(query, key, value, packed, dropout, causal)
+    return _grouped(query, key, value, packed, dropout, causal)
 
 
 def has_packed_kernel(device: torch.device, dtype: torch.dtype, width: int) -> bool:
@@ -49,22 +50,23 @@ def _is_as_known() -> bool:
     return operator is not None and [argument.name for argument in operator.default._schema.arguments[:10]] == known
 
 
-def _packed(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
+def _packed(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float, causal: bool) -> Tensor:
     # torch.nn.attention.varlen has no dropout argument; the operator under it has.
     bounds, longest = packed.boundaries, packed.longest
     attended: Tensor = torch.ops.aten._flash_attention_forward(
-        query, key, value, bounds, bounds, longest, longest, dropout, False, False
+        query, key, value, bounds, bounds, longest, longest, dropout, causal, False
     )[0]
     return attended
 
 
-def _grouped(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float) -> Tensor:
+def _grouped(query: Tensor, key: Tensor, value: Tensor, packed: Packed, dropout: float, causal: bool) -> Tensor:
     groups, places = packed.groups
     rows = []
     for group in groups:
         q, k, v = (
             x.index_select(0, group.index).view(*group.shape, *x.shape[1:]).transpose(1, 2) for x in (query, key, value)
         )  # (G, heads, L, width)
-        attended = scaled_dot_product_attention(q, k, v, attn_mask=group.mask, dropout_p=dropout)
+        mask = None if causal else group.mask  # padding comes after all tokens, none of which then sees it
+        attended = scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal)
         rows.append(attended.transpose(1, 2).flatten(0, 1))
     return torch.cat(rows).index_select(0, places)

@@ -53,6 +53,7 @@ class Layer(nn.Module):
         super().__init__()
         width = config.hidden_size
         self.heads, self.attention_dropout = config.num_attention_heads, config.attention_probs_dropout_prob
+        self.is_causal = config.is_decoder
         self.qkv = nn.Linear(width, 3 * width)
         self.attended = nn.Linear(width, width)
         self.attention_norm = nn.LayerNorm(width, config.layer_norm_eps)
@@ -70,13 +71,13 @@ class Layer(nn.Module):
     def forward(self, x: Tensor, packed: Packed) -> Tensor:
         """Returns the next layer's input: (T, H) from (T, H)."""
         dropout = self.attention_dropout if self.training else 0.0
-        mixed = self.attend(*self.parts(x), packed, dropout).flatten(1)
+        mixed = self.attend(*self.parts(x), packed, dropout, self.is_causal).flatten(1)
         x = self.attention_norm(x + self.dropout(self.attended(mixed)))
         return self.output_norm(x + self.dropout(self.down(self.activation(self.up(x)))))  # type: ignore[no-any-return]
 
 
 class Bert(nn.Module):
-    """Embeddings, layers, and the pooler over [CLS]."""
+    """Embeddings, layers, and the pooler over [CLS], or where attention is to the left alone over the last token."""
 
     def __init__(self, config: Config, *, pooler: bool = True) -> None:
         """Make the network without weights of any meaning; `initialize` gives the paper's."""
@@ -84,6 +85,7 @@ class Bert(nn.Module):
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
         self.pooler = nn.Linear(config.hidden_size, config.hidden_size) if pooler else None
+        self.is_causal = config.is_decoder
 
     def hidden_states(self, packed: Packed) -> list[Tensor]:
         """Returns the embeddings and every layer's output: num_hidden_layers + 1 times (T, H)."""
@@ -100,9 +102,13 @@ class Bert(nn.Module):
         return x
 
     def pool(self, hidden: Tensor, packed: Packed) -> Tensor:
-        """Returns tanh(dense(·)) of each sequence's [CLS]: (B, H)."""
+        """Returns tanh(dense(·)) of each sequence's [CLS]: (B, H).
+
+        Of a left-to-right model it is the last [SEP]'s, which has seen all the sequence, as in GPT (Radford et al.,
+        2018, section 3.2); [CLS] has seen itself alone. The paper does not say what was read there (section 5.1).
+        """
         assert self.pooler is not None
-        return torch.tanh(self.pooler(hidden[packed.starts]))
+        return torch.tanh(self.pooler(hidden[packed.ends if self.is_causal else packed.starts]))
 
 
 def initialize(module: nn.Module, deviation: float) -> None:

@@ -72,8 +72,7 @@ class BiLSTM(nn.Module):
     def ends(self, states: Tensor, packed: Packed) -> Tensor:
         """Returns what each direction has read at its end: (B, 2W) from (T, 2W)."""
         forwards, backwards = states.chunk(2, -1)
-        starts = packed.boundaries.long()
-        return torch.cat([forwards[starts[1:] - 1], backwards[starts[:-1]]], -1)
+        return torch.cat([forwards[packed.ends], backwards[packed.starts]], -1)
 
 
 def in_steps(lengths: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
@@ -10,7 +11,7 @@ from bertcli.errors import BadData, UsageError
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 
-# layers, width, heads; Google's small models of 2020 and the paper's two (section 3)
+# layers, width, heads; of Google's small models of 2020 those with names, and the paper's two (section 3)
 PRESETS = {
     "tiny": (2, 128, 2),
     "mini": (4, 256, 4),
@@ -19,6 +20,29 @@ PRESETS = {
     "base": (12, 768, 12),
     "large": (24, 1024, 16),
 }
+HEAD = 64  # the width of a head in all of them
+GOOGLES = tuple(f"{layers}x{width}" for layers in range(2, 13, 2) for width in (128, 256, 512, 768))  # all 24 of 2020
+TABLE_6 = ("3x768", "6x768x3", "6x768", "12x768", "12x1024", "24x1024")  # the paper's sizes, in its order
+SIZES = tuple(dict.fromkeys((*PRESETS, *GOOGLES, *TABLE_6)))
+
+
+def shape(size: str) -> tuple[int, int, int]:
+    """Returns the layers, the width and the heads of a preset, of `4x512`, or of `6x768x3` with heads of its own.
+
+    Raises `UsageError` for anything else, and where the heads do not divide the width.
+    """
+    if size in PRESETS:
+        return PRESETS[size]
+    if not re.fullmatch("[1-9][0-9]{0,5}(x[1-9][0-9]{0,5}){1,2}", size):
+        raise UsageError(f"found {size!r}, expected {', '.join(PRESETS)}, LAYERSxWIDTH or LAYERSxWIDTHxHEADS")
+    layers, width, *heads = map(int, size.split("x"))
+    if not heads and width % HEAD:
+        expected = f"a multiple of {HEAD}, or {size}xHEADS"
+        raise UsageError(f"found {size!r}, a width of {width} without heads; expected {expected}")
+    count = heads[0] if heads else width // HEAD
+    if width % count:
+        raise UsageError(f"found {size!r}, {count} heads; expected a number that divides the width of {width}")
+    return layers, width, count
 
 
 @dataclass(frozen=True)
@@ -39,6 +63,7 @@ class Config:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     problem_type: str | None = None  # what the labels of a text are: one of them, several, or a number's name
+    is_decoder: bool = False  # transformers' word for attention to the left alone
     bilstm: int = 0  # units a direction of a BiLSTM between BERT and the head; 0: none
     labels: tuple[str, ...] = ()
 
@@ -89,8 +114,10 @@ def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
 
 
 FEATURES = "bertcli-features"  # the `model_type` of a folder that holds no BERT, so that nothing takes it for one
-UNSAID = ("problem_type", "bilstm", "layers")  # where they are None or 0; others are looked for as null
+UNSAID = ("problem_type", "is_decoder", "bilstm", "layers")  # where they are None or 0; others are looked for as null
 
+# What may be learned before any task (section 5.1), and transformers' class for it.
+OBJECTIVES = {"mlm+nsp": "BertForPreTraining", "mlm": "BertForMaskedLM", "ltr": "BertLMHeadModel"}
 NAMED = ("BertForSequenceClassification", "BertForTokenClassification")  # transformers classes whose outputs have names
 
 LARGEST = 1 << 24  # of any size; weights of it are nobody's, and what the weights have is compared when they are opened
@@ -100,6 +127,7 @@ VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (lambda value: type(value) is int and 0 < value <= LARGEST, f"a whole number from 1 to {LARGEST}"),
     "float": (lambda value: type(value) in (int, float) and 0 <= value <= 1, "a number from 0 to 1"),
     "str": (lambda value: type(value) is str, "a name"),
+    "bool": (lambda value: type(value) is bool, "true or false"),
 }
 
 
@@ -109,9 +137,10 @@ def from_json(values: dict[str, Any], file: str) -> Config:
         raise BadData(file=file, field="model_type", found=kind, expected="bert")
     if (position := values.get("position_embedding_type", "absolute")) != "absolute":
         raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
-    if values.get("is_decoder"):
-        raise BadData(file=file, field="is_decoder", found=True, expected="false: attention to both sides")
+    if values.get("add_cross_attention"):
+        raise BadData(file=file, field="add_cross_attention", found=True, expected="false: attention to itself alone")
     given = _given(Config, values, file)
+    _check_direction(given.get("is_decoder", False), architecture(values, file), file)
     if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:
         raise BadData(file=file, field="hidden_act", found=activation, expected=" or ".join(ACTIVATIONS))
     try:
@@ -142,6 +171,18 @@ def architecture(values: dict[str, Any], file: str) -> str | None:
     if type(names) is not list or not all(type(name) is str for name in names):
         raise BadData(file=file, field="architectures", found=names, expected="a list of names")
     return names[0] if names else None
+
+
+def _check_direction(is_decoder: bool, kind: str | None, file: str) -> None:
+    """Raise `BadData` where a class of transformers does not go with the direction of attention.
+
+    Its classifiers read [CLS], which sees nothing where attention is to the left; a model that predicts the next token
+    must not see it.
+    """
+    if is_decoder and kind not in (OBJECTIVES["ltr"], "BertModel", None):
+        raise BadData(file=file, field="is_decoder", found=True, expected=f"false, as {kind} reads both sides")
+    if kind == OBJECTIVES["ltr"] and not is_decoder:
+        raise BadData(file=file, field="is_decoder", found=False, expected=f"true, as {kind} predicts the next token")
 
 
 def _labels(values: dict[str, Any], file: str) -> tuple[str, ...]:

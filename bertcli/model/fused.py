@@ -64,9 +64,10 @@ class FusedLayer(Layer):
     def _mixed(self, x: Tensor, packed: Packed) -> tuple[Tensor, Tensor]:
         dropout = self.attention_dropout if self.training else 0.0
         if not has_kernel(packed.longest, x.shape[1] // self.heads):
-            return self.attend(*self.parts(x), packed, dropout).flatten(1), x
+            return self.attend(*self.parts(x), packed, dropout, self.is_causal).flatten(1), x
         made, x = _product(x, self.qkv.weight, self.qkv.bias.detach())
-        return attention.attend(made, self.qkv.bias, packed.boundaries, self.heads, packed.longest, dropout), x
+        shape = self.heads, packed.longest, dropout, self.is_causal
+        return attention.attend(made, self.qkv.bias, packed.boundaries, *shape), x
 
     def _activated(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if self.activation is not ACTIVATIONS["gelu"]:

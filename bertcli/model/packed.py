@@ -43,6 +43,11 @@ class Packed:
         """Returns the index of each sequence's first token, [CLS]: (B,)."""
         return self.boundaries[:-1].long()
 
+    @property
+    def ends(self) -> Tensor:
+        """Returns the index of each sequence's last token, [SEP]: (B,)."""
+        return self.boundaries[1:].long() - 1
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Travels from one process to another, both on the host, as what it was made of, which is little."""
         lengths = np.array(self.lengths)

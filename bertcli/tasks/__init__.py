@@ -7,10 +7,12 @@ from dataclasses import fields
 from typing import Any
 
 from bertcli.errors import BadData
+from bertcli.model.config import OBJECTIVES
 from bertcli.tasks.choice import Choice
 from bertcli.tasks.classification import ONE, SEVERAL, Classification
 from bertcli.tasks.features import FeatureTagging
-from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
+from bertcli.tasks.left_to_right import LeftToRight
+from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.pseudo_likelihood import PseudoLikelihood
 from bertcli.tasks.regression import Regression
 from bertcli.tasks.span import Rule, Span
@@ -25,6 +27,7 @@ NEW: dict[str, Callable[..., Task]] = {
     "tagging": Tagging,
     "choice": Choice,
 }
+PRETRAINING: dict[str, type[Pretraining]] = {"mlm+nsp": Pretraining, "mlm": Pretraining, "ltr": LeftToRight}
 FINETUNED = {task.name: task for task in (Classification, Regression, Tagging, Span, Choice)}
 
 
@@ -36,8 +39,8 @@ def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
 
 
 def kind_of(model: ModelFolder) -> str | None:
-    """Returns the transformers class whose head a folder has; where a BiLSTM is below it, its notes tell the task."""
-    if model.config.bilstm:
+    """Returns the transformers class whose head a folder has; where transformers has none, its notes tell the task."""
+    if _is_own(model):
         task = FINETUNED.get(str(model.notes.get("task")))
         return task and task.architecture
     return model.architecture
@@ -71,7 +74,7 @@ def of_folder(
     if kind == "BertForMultipleChoice":
         return Choice(wordpiece, max_length, cut=_noted(model, "cut"))
     objective = next((name for name, own in OBJECTIVES.items() if own == kind), None)
-    if model.config.bilstm and kind is None:
+    if kind is None and _is_own(model):
         file, found = str(model.path / "bertcli.json"), model.notes.get("task")
         raise BadData(file=file, field="task", found=found, expected=" or ".join(FINETUNED))
     if objective is None:
@@ -80,7 +83,12 @@ def of_folder(
         raise BadData(file=str(model.path / "config.json"), field="architectures", found=kind, expected=expected)
     if pseudo_likelihood:
         return PseudoLikelihood(wordpiece, max_length)
-    return Pretraining(wordpiece, max_length, objective=objective, top_k=top_k, training=False)
+    return PRETRAINING[objective](wordpiece, max_length, objective=objective, top_k=top_k, training=False)
+
+
+def _is_own(model: ModelFolder) -> bool:
+    """Returns whether transformers has no class for a folder, whose notes alone then tell the task."""
+    return bool(model.config.bilstm) or (model.config.is_decoder and model.architecture is None)
 
 
 def _labels(model: ModelFolder | FeatureFolder) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from bertcli.errors import BadData
 from bertcli.metrics import pretraining as metrics
-from bertcli.model.config import Config
+from bertcli.model.config import OBJECTIVES, Config
 from bertcli.model.heads import MaskedLanguageHead, Network, NextSentenceHead
 from bertcli.randomness import randomness
 from bertcli.records import MaskedPair, Pair, Record, Words, checker, key
@@ -23,13 +23,15 @@ from bertcli.tasks.task import Batch, Example, Task, array, finite, grain, packe
 from bertcli.text.mask import Masker, Masking, MaskRule
 from bertcli.text.wordpiece import WordPiece
 
-OBJECTIVES = {"mlm+nsp": "BertForPreTraining", "mlm": "BertForMaskedLM"}
+SCORED = 4096  # hidden tokens for which every piece is scored at once: in use, of all of them it would take much memory
 
 
 class Pretraining(Task):
     """Finds hidden tokens and tells whether B follows A; under the objective `mlm` it does only the first."""
 
     name = "pretraining"
+    loss = "mlm_loss"  # of the tokens, as the log calls it
+    is_causal = False  # whether no token may see those after it
 
     def __init__(
         self,
@@ -188,7 +190,7 @@ class Pretraining(Task):
             "random": random,
             "sizes": torch.tensor([len(own) for own in positions]),
         }
-        counts = {"mlm_loss": len(ids)} | ({"nsp_loss": int((random >= 0).sum())} if self.has_nsp else {})
+        counts = {self.loss: len(ids)} | ({"nsp_loss": int((random >= 0).sum())} if self.has_nsp else {})
         return Batch(batch, targets, counts)
 
     # -- head
@@ -205,10 +207,9 @@ class Pretraining(Task):
         masked = hidden.index_select(0, batch.targets["positions"])
         return masked, network.heads["nsp"](bert.pool(hidden, batch.packed)).float() if self.has_nsp else None
 
-    def logits(self, network: Network, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Returns scores of every piece at each hidden token (M, V), and those of `hidden`."""
-        masked, classes = self.hidden(network, batch)
-        return network.heads["mlm"](masked, network.bert.embeddings.word.weight).float(), classes
+    def logits(self, network: Network, masked: Tensor) -> Tensor:
+        """Returns scores of every piece at hidden tokens (M, V) of which the vectors are given (M, H)."""
+        return network.heads["mlm"](masked, network.bert.embeddings.word.weight).float()  # type: ignore[no-any-return]
 
     # -- loss
 
@@ -217,7 +218,7 @@ class Pretraining(Task):
         masked, classes = self.hidden(network, batch)
         head, words = network.heads["mlm"], network.bert.embeddings.word.weight
         assert isinstance(head, MaskedLanguageHead)
-        losses = {"mlm_loss": head.loss(masked, words, batch.targets["ids"])}
+        losses = {self.loss: head.loss(masked, words, batch.targets["ids"])}
         if classes is not None:
             random = batch.targets["random"]
             losses["nsp_loss"] = functional.cross_entropy(classes, random, ignore_index=-1, reduction="sum")
@@ -227,14 +228,14 @@ class Pretraining(Task):
 
     def outputs(self, network: Network, batch: Batch) -> list[dict[str, Any]]:
         """Returns for each example the best pieces, their probabilities, the losses, and P(B follows A)."""
-        pieces, classes = self.logits(network, batch)
-        log_probabilities = finite(pieces).log_softmax(-1)
-        # A model may have more rows than there are pieces, to make a round number of them.
-        best = log_probabilities[:, : len(self.wordpiece.pieces)].topk(min(self.top_k, len(self.wordpiece.pieces)))
-        truth = batch.targets["ids"].clamp(min=0)
-        losses = -log_probabilities.gather(-1, truth[:, None])[:, 0].cpu()
+        masked, classes = self.hidden(network, batch)
         follows = None if classes is None else finite(classes).softmax(-1)[:, 0].tolist()
-        probabilities, tokens = best.values.exp().cpu(), best.indices.cpu()
+        truth = batch.targets["ids"].clamp(min=0)
+        parts = [
+            self._found(network, masked[begin : begin + SCORED], truth[begin : begin + SCORED])
+            for begin in range(0, max(1, len(masked)), SCORED)
+        ]
+        tokens, probabilities, losses = (torch.cat(each).cpu() for each in zip(*parts, strict=True))
         bounds = [0, *batch.targets["sizes"].cumsum(0).tolist()]
         return [
             {
@@ -245,6 +246,13 @@ class Pretraining(Task):
             }
             for number, (start, end) in enumerate(pairwise(bounds))
         ]
+
+    def _found(self, network: Network, masked: Tensor, truth: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns for some hidden tokens (M, H) the best pieces, (M, k), their probabilities, and the losses (M,)."""
+        log_probabilities = finite(self.logits(network, masked)).log_softmax(-1)
+        # A model may have more rows than there are pieces, to make a round number of them.
+        best = log_probabilities[:, : len(self.wordpiece.pieces)].topk(min(self.top_k, len(self.wordpiece.pieces)))
+        return best.indices, best.values.exp(), -log_probabilities.gather(-1, truth[:, None])[:, 0]
 
     def decode(self, record: Record, examples: list[Example], answer: list[dict[str, Any]]) -> Record:
         """Returns the record with the likeliest pieces for each hidden token, and what the losses and NSP say."""

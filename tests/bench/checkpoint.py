@@ -23,7 +23,7 @@ from bertcli.engine.device import choose
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.saver import Saver
 from bertcli.model.bert import Bert, initialize
-from bertcli.model.config import PRESETS, of_size
+from bertcli.model.config import of_size, shape
 
 IDLE = 2  # seconds of the loop with nothing beside it
 STOP = 1e-3  # seconds; a shorter one does not count
@@ -31,7 +31,7 @@ STOP = 1e-3  # seconds; a shorter one does not count
 
 def learned(preset: str, device: torch.device) -> tuple[Bert, Optimizer]:
     """Returns a network and its optimizer after a step."""
-    network = Bert(of_size(*PRESETS[preset], vocab_size=30_522)).to(device)
+    network = Bert(of_size(*shape(preset), vocab_size=30_522)).to(device)
     initialize(network, 0.02)
     optimizer = Optimizer(network, Schedule(1e-4, 1_000_000, 0.01))
     for parameter in network.parameters():
@@ -77,7 +77,7 @@ def measure(saver: Saver, step: int, network: Bert) -> str:
 def main() -> None:
     """Measure some saves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", choices=PRESETS, default="base")
+    parser.add_argument("--preset", default="base")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--times", type=int, default=4)
     parser.add_argument("--folder", type=Path)

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForPreTraining
 
-from bertcli.model.config import PRESETS
+from bertcli.model.config import shape
 
 
 def lines(path: str) -> Iterator[bytes]:
@@ -56,7 +56,7 @@ def main(vocabulary: str, preset: str, batch: str, steps: str, *files: str) -> N
     ids = {piece: number for number, piece in enumerate(pieces)}
     records = map(json.loads, chain.from_iterable(map(lines, files)))
     examples = [encoded(record, ids) for record in islice(records, int(batch) * int(steps))]
-    layers, width, heads = PRESETS[preset]
+    layers, width, heads = shape(preset)
     config = BertConfig(
         vocab_size=len(pieces),
         num_hidden_layers=layers,

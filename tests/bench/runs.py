@@ -15,7 +15,7 @@ from typing import Any
 
 from rates import Pace, after, flops_per_token, pace, peak
 
-from bertcli.model.config import PRESETS
+from bertcli.model.config import shape
 
 HERE = Path(__file__).parent
 WATCHED = str(HERE / "watched.py")
@@ -47,7 +47,7 @@ class Size:
 
     def teraflops(self, rate: float) -> float:
         """Returns the useful operations a second, in 10¹², at so many real tokens a second."""
-        layers, width, _ = PRESETS[self.preset]
+        layers, width, _ = shape(self.preset)
         return rate * flops_per_token(layers, width, self.length) / 1e12
 
 

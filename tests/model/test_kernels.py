@@ -66,17 +66,19 @@ def test_gelu() -> None:
     assert_same(gelu, plain, drawn((37, 520), (520,)))
 
 
-def attended(product: Tensor, bias: Tensor, dropout: float = 0.0) -> Tensor:
+def attended(product: Tensor, bias: Tensor, dropout: float = 0.0, causal: bool = False) -> Tensor:
     bounds = torch.tensor([0, *torch.tensor(LENGTHS).cumsum(0)], dtype=torch.int32, device=DEVICE)
-    return attend(product + bias.detach(), bias, bounds, HEADS, max(LENGTHS), dropout)
+    return attend(product + bias.detach(), bias, bounds, HEADS, max(LENGTHS), dropout, causal)
 
 
-def attended_plainly(product: Tensor, bias: Tensor, masks: Tensor | None = None) -> Tensor:
+def attended_plainly(product: Tensor, bias: Tensor, masks: Tensor | None = None, causal: bool = False) -> Tensor:
     """By the formula; `masks` (B, heads, longest, longest) scale the probabilities."""
     rows = []
     for number, sequence in enumerate((product + bias).view(-1, 3, HEADS, WIDTH).split(LENGTHS)):
         query, key, value = sequence.permute(1, 2, 0, 3)
-        probabilities = (query @ key.transpose(1, 2) / WIDTH**0.5).softmax(-1)
+        scores = query @ key.transpose(1, 2) / WIDTH**0.5
+        hidden = torch.full_like(scores, -torch.inf).triu(1) if causal else torch.zeros_like(scores)
+        probabilities = (scores + hidden).softmax(-1)
         if masks is not None:
             probabilities = probabilities * masks[number, :, : len(sequence), : len(sequence)]
         rows.append((probabilities @ value).transpose(0, 1).flatten(1))
@@ -86,9 +88,9 @@ def attended_plainly(product: Tensor, bias: Tensor, masks: Tensor | None = None)
 # Blocks as large as the longest sequence, then several of them in one.
 @pytest.mark.parametrize("blocks", [{}, {"FORWARD": (16, 16, 4, 1), "BACKWARD_WHOLE": (16, 16, 4, 1)}])
 @pytest.mark.parametrize("other", [16, 32])
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize(("dropout", "causal"), [(0.0, False), (0.3, False), (0.3, True)])
 def test_attention(
-    monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]], other: int, dropout: float
+    monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]], other: int, dropout: float, causal: bool
 ) -> None:
     monkeypatch.setattr(attention, "BACKWARD_KEYS", (other, 16, 4, 1))
     monkeypatch.setattr(attention, "BACKWARD_QUERIES", (16, other, 4, 1))
@@ -98,8 +100,8 @@ def test_attention(
     span = triton.next_power_of_2(max(LENGTHS))  # so many rows of the mask has each sequence and head
     mask = masked(len(LENGTHS) * HEADS * span, span, 5, dropout).view(len(LENGTHS), HEADS, span, span)
     assert_same(
-        lambda *inputs: attended(*inputs, dropout),
-        lambda *inputs: attended_plainly(*inputs, mask),
+        lambda *inputs: attended(*inputs, dropout, causal),
+        lambda *inputs: attended_plainly(*inputs, mask, causal),
         drawn((sum(LENGTHS), 3 * HEADS * WIDTH), (3 * HEADS * WIDTH,)),
     )
 
@@ -152,7 +154,8 @@ def test_dropout_leaves_out_its_share_without_a_pattern() -> None:
 @pytest.mark.parametrize("heads", [4, 2])  # of a width that the attention kernel has, and of one that it has not
 def test_a_network_of_kernels_is_the_plain_network(activation: str, heads: int) -> None:
     torch.manual_seed(0)
-    network = Bert(of_size(2, 48 if heads == 2 else 64, heads, vocab_size=100, hidden_act=activation).with_dropout(0.0))
+    own = {"hidden_act": activation, "is_decoder": activation == "gelu_new"}
+    network = Bert(of_size(2, 48 if heads == 2 else 64, heads, vocab_size=100, **own).with_dropout(0.0))
     initialize(network, 0.1)
     packed = pack([torch.randint(0, 100, (n,)).tolist() for n in LENGTHS], [n // 2 or None for n in LENGTHS])
     network, packed = network.to(DEVICE), packed.to(torch.device(DEVICE))
@@ -174,9 +177,10 @@ def gradients_of(network: Bert, packed) -> tuple[Tensor, dict[str, Tensor]]:  # 
 
 @pytest.mark.skipif(DEVICE == "cpu", reason="Triton's interpreter does not multiply in bf16")
 @pytest.mark.parametrize("longest", [40, 128, 500])
-def test_in_half_precision_kernels_are_as_near_to_the_truth_as_plain_layers(longest: int) -> None:
+@pytest.mark.parametrize("causal", [False, True])
+def test_in_half_precision_kernels_are_as_near_to_the_truth_as_plain_layers(longest: int, causal: bool) -> None:
     torch.manual_seed(0)
-    network = Bert(of_size(2, 256, 4, vocab_size=100).with_dropout(0.0))
+    network = Bert(of_size(2, 256, 4, vocab_size=100, is_decoder=causal).with_dropout(0.0))
     initialize(network, 0.05)
     lengths = [longest, 1, longest // 2, longest]
     packed = pack([torch.randint(0, 100, (n,)).tolist() for n in lengths], [n // 2 or None for n in lengths])

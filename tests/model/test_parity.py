@@ -9,7 +9,7 @@ import models
 import pytest
 import torch
 
-from bertcli.model.config import from_json
+from bertcli.model.config import OBJECTIVES, from_json
 from bertcli.model.heads import Network
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import Pretraining
@@ -82,10 +82,10 @@ def test_a_sequence_does_not_depend_on_its_batch(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("kind", "objective"), [("BertForPreTraining", "mlm+nsp"), ("BertForMaskedLM", "mlm")])
+@pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_pretraining_logits(tmp_path: Path, kind: str, objective: str, shape: dict[str, Any]) -> None:
-    model = models.theirs(kind, **shape)
+def test_pretraining_logits(tmp_path: Path, objective: str, shape: dict[str, Any]) -> None:
+    model = models.theirs(OBJECTIVES[objective], **shape, is_decoder=objective == "ltr")
     folder = open_folder(models.save(model, tmp_path / "model"))
     task = Pretraining(folder.wordpiece, 64, objective=objective, training=False)
     network = build(task, folder.config)
@@ -93,8 +93,9 @@ def test_pretraining_logits(tmp_path: Path, kind: str, objective: str, shape: di
     ids, borders = models.sequences(LENGTHS)
     batch = models.packed(ids, borders)
     everywhere = Batch(batch, {"positions": torch.arange(len(batch.ids))}, {})
-    pieces, classes = task.logits(network.eval(), everywhere)
-    assert (classes is None) == (objective == "mlm")
+    masked, classes = task.hidden(network.eval(), everywhere)
+    pieces = task.logits(network, masked)
+    assert (classes is None) == (objective != "mlm+nsp")
     for number, (sequence, border) in enumerate(zip(ids, borders, strict=True)):
         theirs = model(**models.alone(sequence, border))
         place = slice(batch.boundaries[number], batch.boundaries[number + 1])

@@ -18,6 +18,7 @@ WORDPIECE = models.wordpiece()
 NETWORKS = [
     ("BertForPreTraining", Pretraining(WORDPIECE, 64)),
     ("BertForMaskedLM", Pretraining(WORDPIECE, 64, objective="mlm")),
+    ("BertLMHeadModel", Pretraining(WORDPIECE, 64, objective="ltr")),
     ("BertForSequenceClassification", Classification(WORDPIECE, 64, ["a", "b", "c"])),
     ("BertModel", Embedding(WORDPIECE, 64, parse_layers("last", 12))),
 ]

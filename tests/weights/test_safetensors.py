@@ -17,8 +17,9 @@ from safetensors.torch import load_file, save_file
 
 from bertcli.errors import BadData, BertcliError, NoInput, UsageError
 from bertcli.headers import FILE, INDEX
+from bertcli.model.config import OBJECTIVES
 from bertcli.tasks.classification import Classification
-from bertcli.tasks.pretraining import OBJECTIVES, Pretraining
+from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import Batch, build, scores
 from bertcli.weights.safetensors import fingerprint, load, open_folder, save_folder
 
@@ -27,7 +28,8 @@ IDS, BORDERS = models.sequences([7, 20, 3, 64])
 
 def pretrained(path: Path, objective: str = "mlm+nsp") -> tuple[Any, Any]:
     task = Pretraining(models.wordpiece(), 64, objective=objective)
-    network = build(task, models.config(initializer_range=0.2), seed=5).eval()
+    config = models.config(initializer_range=0.2, is_decoder=objective == "ltr")
+    network = build(task, config, seed=5).eval()
     save_folder(path, network, task.architecture, task.wordpiece, 64, {"task": task.name})
     return task, network
 
@@ -45,7 +47,8 @@ def test_transformers_reads_a_pretrained_folder_to_the_same_logits(tmp_path: Pat
     model = reopened(tmp_path, OBJECTIVES[objective])
     for ids, border in zip(IDS, BORDERS, strict=True):
         batch = Batch(models.packed([ids], [border]), {"positions": torch.arange(len(ids))}, {})
-        pieces, classes = task.logits(network, batch)
+        masked, classes = task.hidden(network, batch)
+        pieces = task.logits(network, masked)
         theirs = model(**models.alone(ids, border))
         logits = theirs.logits if classes is None else theirs.prediction_logits
         torch.testing.assert_close(pieces, logits[0], atol=1e-5, rtol=0)

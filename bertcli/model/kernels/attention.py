@@ -40,6 +40,19 @@ def _place(rows, part, head, HEADS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
+def _seen(block, length, QUERIES: tl.constexpr, CAUSAL: tl.constexpr):
+    """Returns up to where a block of queries sees keys: to the sequence's end, or no further than to its own."""
+    end = tl.minimum(length, (block + 1) * QUERIES) if CAUSAL else length
+    return tl.where(block * QUERIES < length, end, 0)
+
+
+@triton.jit
+def _visible(token, other, exists, CAUSAL: tl.constexpr):
+    """Returns which keys each query sees: all that there are, or those up to itself."""
+    return exists & (other <= token) if CAUSAL else exists
+
+
+@triton.jit
 def _delta(d_o, out, place, inside):
     """Returns what the gradient is along each token's output: the part of it that softmax takes away."""
     return tl.sum(d_o.to(tl.float32) * tl.load(out + place, inside[:, None], 0.0).to(tl.float32), 1)
@@ -49,6 +62,7 @@ def _delta(d_o, out, place, inside):
 def _attend_forward(
     product, bounds, seed, out, lse, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
+    CAUSAL: tl.constexpr,
 ):  # fmt: skip
     number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
     token = block * QUERIES + tl.arange(0, QUERIES)
@@ -58,12 +72,13 @@ def _attend_forward(
     m = tl.full((QUERIES,), -1e30, tl.float32)
     total = tl.zeros((QUERIES,), tl.float32)
     mixed = tl.zeros((QUERIES, WIDTH), tl.float32)
-    for first in range(0, tl.where(block * QUERIES < length, length, 0), KEYS):
+    for first in range(0, _seen(block, length, QUERIES, CAUSAL), KEYS):
         other = first + tl.arange(0, KEYS)
         places, exists = (start + other).to(tl.int64), other < length
         k = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
         v = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
-        s = tl.where(exists[None, :], tl.dot(q, tl.trans(k)), -1e30)
+        seen = _visible(token[:, None], other[None, :], exists[None, :], CAUSAL)
+        s = tl.where(seen, tl.dot(q, tl.trans(k)), -1e30)
         higher = tl.maximum(m, tl.max(s, 1) * scale)
         p, alpha = tl.exp2(s * scale - higher[:, None]), tl.exp2(m - higher)
         total = total * alpha + tl.sum(p, 1)
@@ -81,6 +96,7 @@ def _attend_forward(
 def _attend_backward_queries(
     d_out, product, bounds, seed, out, lse, d_product, deltas, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
+    CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """The gradients of a block of queries, and the deltas that those of the keys need."""
     number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
@@ -94,13 +110,14 @@ def _attend_backward_queries(
     tl.store(deltas + rows * HEADS + head, delta, inside)
     size = tl.load(lse + rows * HEADS + head, inside, float("inf"))
     d_q = tl.zeros((QUERIES, WIDTH), tl.float32)
-    for first in range(0, tl.where(block * QUERIES < length, length, 0), KEYS):
+    for first in range(0, _seen(block, length, QUERIES, CAUSAL), KEYS):
         other = first + tl.arange(0, KEYS)
         places, exists = (start + other).to(tl.int64), other < length
         k = tl.load(product + _place(places, 1, head, HEADS, WIDTH), exists[:, None], 0.0)
         v = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
         s = tl.dot(q, tl.trans(k)) * (scale * LOG2E)
-        p = tl.where(exists[None, :], tl.exp2(s - size[:, None]), 0.0)
+        seen = _visible(token[:, None], other[None, :], exists[None, :], CAUSAL)
+        p = tl.where(seen, tl.exp2(s - size[:, None]), 0.0)
         d_p = tl.dot(d_o, tl.trans(v))
         if THRESHOLD > 0:
             d_p *= kept(tl.load(seed), (number * SPAN + token)[:, None], other[None, :], THRESHOLD)
@@ -114,6 +131,7 @@ def _attend_backward_queries(
 def _attend_backward_keys(
     d_out, product, bounds, seed, out, lse, d_product, deltas, sums, scale, HEADS: tl.constexpr, WIDTH: tl.constexpr,
     SPAN: tl.constexpr, BLOCKS: tl.constexpr, QUERIES: tl.constexpr, KEYS: tl.constexpr, THRESHOLD: tl.constexpr,
+    CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """The gradients of a block of keys and values, and where it is all of them also those of the queries."""
     number, head, block, start, length = _own(bounds, HEADS, BLOCKS)
@@ -124,7 +142,8 @@ def _attend_backward_keys(
     v = tl.load(product + _place(places, 2, head, HEADS, WIDTH), exists[:, None], 0.0)
     d_k, d_v = tl.zeros((KEYS, WIDTH), tl.float32), tl.zeros((KEYS, WIDTH), tl.float32)
     total = tl.zeros((WIDTH,), tl.float32)
-    for first in range(0, tl.where(block * KEYS < length, length, 0), QUERIES):
+    begin = block * KEYS // QUERIES * QUERIES if CAUSAL else 0  # the first queries that see any of the keys
+    for first in range(begin, tl.where(block * KEYS < length, length, 0), QUERIES):
         token = first + tl.arange(0, QUERIES)
         rows, inside = (start + token).to(tl.int64), token < length
         q = tl.load(product + _place(rows, 0, head, HEADS, WIDTH), inside[:, None], 0.0)
@@ -134,7 +153,8 @@ def _attend_backward_keys(
         size = tl.load(lse + rows * HEADS + head, inside, float("inf"))
         # Keys down, queries across: most of the products then take what was computed as it lies.
         s = tl.dot(k, tl.trans(q)) * (scale * LOG2E)
-        p = tl.where(exists[:, None], tl.exp2(s - size[None, :]), 0.0)
+        seen = _visible(token[None, :], other[:, None], exists[:, None], CAUSAL)
+        p = tl.where(seen, tl.exp2(s - size[None, :]), 0.0)
         d_p, p_kept = tl.dot(v, tl.trans(d_o)), p
         if THRESHOLD > 0:
             share = kept(tl.load(seed), (number * SPAN + token)[None, :], other[:, None], THRESHOLD)
@@ -159,7 +179,7 @@ def _attend_backward_keys(
 class _Attend(Function):
     @staticmethod
     def forward(
-        ctx: Any, product: Tensor, bias: Tensor, bounds: Tensor, heads: int, longest: int, dropout: float
+        ctx: Any, product: Tensor, bias: Tensor, bounds: Tensor, heads: int, longest: int, dropout: float, causal: bool
     ) -> Tensor:
         width = product.shape[1] // (3 * heads)
         seed = seed_for(product, dropout)
@@ -168,7 +188,7 @@ class _Attend(Function):
         ctx.save_for_backward(product, bounds, seed, out, lse)
         span = max(16, triton.next_power_of_2(longest))
         ctx.sequences = len(bounds) - 1
-        ctx.shape = {"HEADS": heads, "WIDTH": width, "SPAN": span, "THRESHOLD": threshold(dropout)}
+        ctx.shape = {"HEADS": heads, "WIDTH": width, "SPAN": span, "THRESHOLD": threshold(dropout), "CAUSAL": causal}
         own, other, blocks, launch = _divided(span, FORWARD)
         _attend_forward[ctx.sequences * heads * blocks,](
             product, bounds, seed, out, lse, width**-0.5,
@@ -199,7 +219,7 @@ class _Attend(Function):
         d_bias = sums.sum(0)
         if not is_whole:
             d_bias[: out.shape[1]] = query_sums.sum(0)
-        return d_product, d_bias, None, None, None, None
+        return d_product, d_bias, None, None, None, None, None
 
 
 def _divided(span: int, fastest: tuple[int, int, int, int]) -> tuple[int, int, int, dict[str, int]]:
@@ -209,11 +229,19 @@ def _divided(span: int, fastest: tuple[int, int, int, int]) -> tuple[int, int, i
     return own, other, triton.cdiv(span, own), {"num_warps": warps, "num_stages": stages}
 
 
-def attend(product: Tensor, bias: Tensor, boundaries: Tensor, heads: int, longest: int, dropout: float) -> Tensor:
+def attend(
+    product: Tensor,
+    bias: Tensor,
+    boundaries: Tensor,
+    heads: int,
+    longest: int,
+    dropout: float,
+    causal: bool = False,
+) -> Tensor:
     """Returns softmax(QKᵀ/√D)V within each sequence: (T, H) from queries, keys and values, (T, 3H).
 
-    `boundaries` are (B+1,) int32, no sequence longer than `longest`. The bias (3H,) is in the product already; it is
-    taken for the sake of its gradient, which autograd then need not sum up.
+    `boundaries` are (B+1,) int32, no sequence longer than `longest`; `causal`: no token sees those after it. The bias
+    (3H,) is in the product already; it is taken for the sake of its gradient, which autograd then need not sum up.
     """
-    mixed: Tensor = _Attend.apply(product, bias, boundaries, heads, longest, dropout)
+    mixed: Tensor = _Attend.apply(product, bias, boundaries, heads, longest, dropout, causal)
     return mixed
