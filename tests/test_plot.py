@@ -327,7 +327,7 @@ def test_a_curve_goes_where_its_numbers_go() -> None:
     st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=30),
     st.booleans(),
     st.booleans(),
-    st.sampled_from([None, 0, 1e-3, 5]),
+    st.sampled_from([None, 0, 1e-300, 1e-3, 5, 1e300]),
     st.integers(1, 120),
 )
 @pytest.mark.filterwarnings("error")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bertcli.errors import printable, shortened
-from bertcli.plot.rows import Numbers, Plan, Rows
+from bertcli.plot.rows import LARGEST, Numbers, Plan, Rows
 
 MOST = 200  # points of a curve that are told apart at the width of a page, or of a terminal
 LONGEST_NAME = 60  # characters
@@ -83,7 +83,7 @@ def width_of(xs: Sequence[Numbers], plan: Plan) -> float:
     scale stretches are shares of a decade: the beginning keeps its points. All curves of a panel have one width.
     """
     if plan.smooth is not None:
-        return plan.smooth
+        return plan.smooth if plan.smooth > 1 / LARGEST else 0
     if max(len(np.unique(x)) for x in xs) <= MOST:
         return 0
     places = [_scaled(x, plan) for x in xs]
