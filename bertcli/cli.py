@@ -29,6 +29,7 @@ COMMANDS = {
     "write": "Write predictions as the official file of a task or as a table, vectors as an array.",
     "convert": "Turn a BERT folder, or one with a vocabulary that grew, into a model folder.",
     "show": "Say what is in a model folder, a vocabulary or a stream.",
+    "plot": "Draw the curves of training logs, dev scores and tables.",
     "demo": "Run the whole pipe on a small corpus that ships inside.",
 }
 

@@ -40,7 +40,7 @@ def model(path: Path) -> dict[str, Any]:
         "kind": "model" if has_bert else "tagger on features",
         "architecture": architecture(values, str(file)),
         **{name: getattr(config, name) for name in SIZES if hasattr(config, name)},
-        **{name: size for name in ("bilstm", "layers") if (size := getattr(config, name, 0))},
+        **{name: size for name in ("is_decoder", "bilstm", "layers") if (size := getattr(config, name, 0))},
         "parameters": {**parameters, "total": parameters.total()},
         "dtypes": sorted({tensor.dtype for tensor in tensors.values()}),
         **(_read_by(path, config) if isinstance(config, Config) else {}),

@@ -168,9 +168,16 @@ _bertcli() {
         convert:--extend-vocab) words="" ;;
         convert:*) options="-o --output --force --extend-vocab --quiet -q --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
         show:*) options="--json -h --help" argument="" ;;
+        plot:--x) words="" ;;
+        plot:--y) words="" ;;
+        plot:-o | plot:--output) words="" ;;
+        plot:--smooth) compopt +o default ;;
+        plot:--title) words="" ;;
+        plot:--on-error) words="stop skip" ;;
+        plot:*) options="--x --y -o --output --smooth --log-x --log-y --title --on-error -h --help" argument="" ;;
         demo:-o | demo:--output) words="" ;;
         demo:*) options="-o --output --force -h --help" argument="" ;;
-        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score write convert show demo" ;;
+        *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score write convert show plot demo" ;;
     esac
     for word in "${before[@]:1}"; do
         # Once the argument is there, what follows are files.

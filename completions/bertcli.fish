@@ -14,6 +14,7 @@ complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions b
 complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task or as a table, vectors as an array.'
 complete -c bertcli -f -n __fish_use_subcommand -a convert -d 'Turn a BERT folder, or one with a vocabulary that grew, into a model folder.'
 complete -c bertcli -f -n __fish_use_subcommand -a show -d 'Say what is in a model folder, a vocabulary or a stream.'
+complete -c bertcli -f -n __fish_use_subcommand -a plot -d 'Draw the curves of training logs, dev scores and tables.'
 complete -c bertcli -f -n __fish_use_subcommand -a demo -d 'Run the whole pipe on a small corpus that ships inside.'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l plain -d 'Write plain JSON Lines, not zstd (also BERTCLI_PLAIN=1)'
 complete -c bertcli -n '__fish_seen_subcommand_from vocab' -l quiet -s q -d 'No progress and no summary on stderr'
@@ -247,6 +248,15 @@ complete -c bertcli -n '__fish_seen_subcommand_from convert' -l split-cjk -l no-
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from show' -l json -d 'One JSON object, for programs'
 complete -c bertcli -n '__fish_seen_subcommand_from show' -s h -l help -d 'Show this message and exit'
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -l x -d 'What goes from left to right' -r
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -l y -d 'What goes up: a panel each, one below the other' -r
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -s o -l output -d 'The picture, whose suffix is its format: .svg, .png or .pdf' -r
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -l smooth -d 'Average the rows of so wide a stretch of x, in its units; 0 averages those of one x alone' -x
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -l log-x -d 'A logarithmic scale from left to right'
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -l log-y -d 'A logarithmic scale upwards'
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -l title -d 'A line above the panels' -r
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
+complete -c bertcli -n '__fish_seen_subcommand_from plot' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from demo' -s o -l output -d 'The folder to work in' -r
 complete -c bertcli -n '__fish_seen_subcommand_from demo' -l force -d 'Overwrite what an earlier demo left there'
 complete -c bertcli -n '__fish_seen_subcommand_from demo' -s h -l help -d 'Show this message and exit'

@@ -61,6 +61,8 @@ def taken_apart(command: Command) -> Example:
 EXAMPLES = {name: taken_apart(command) for name, command in COMMANDS.items()}
 READERS = [name for name, example in EXAMPLES.items() if example.files]
 ADDERS = [name for name in READERS if COMMANDS[name].kind is Kind.ADDS]
+DRAWERS = [name for name in COMMANDS if COMMANDS[name].kind is Kind.DRAWS]
+JOINERS = [name for name in READERS if name not in DRAWERS]  # of several files they read one after another
 FILTERS = [name for name in READERS if COMMANDS[name].kind in (Kind.ADDS, Kind.MAKES, Kind.LAYS_OUT)]
 STREAMERS = [name for name in FILTERS if COMMANDS[name].kind is not Kind.LAYS_OUT]  # what they write is a stream
 

@@ -30,6 +30,10 @@ for n in {1..4}; do
     echo '{"sentence_good": "The road was long.", "sentence_bad": "The road were long.",' \
         '"linguistics_term": "agreement", "UID": "number", "pairID": "'$n'"}'
 done > blimp.jsonl
+for n in {1..15}; do for seed in 1 2; do
+    echo '{"seed": '$seed', "step": '$n'00, "accuracy": 0.'$((6$seed + 2 * n))'}' >> mlm.jsonl
+    echo '{"seed": '$seed', "step": '$n'00, "accuracy": 0.'$((6$seed + n))'}' >> ltr.jsonl
+done; done
 
 bertcli pretrain train.jsonl.zst -o model --num-layers 4 --hidden-size 32 --num-heads 2 --steps 2 --batch-size 8
 bertcli finetune classification labelled.jsonl -o classifier --epochs 1

@@ -152,6 +152,7 @@ LINES = {
     "score": ["classification", "/dev/null"],
     "write": ["csv", "/dev/null"],
     "show": ["docs.jsonl"],
+    "plot": ["steps.jsonl"],
 }
 
 
@@ -159,6 +160,7 @@ LINES = {
 def test_text_commands_run_without_torch(name: str, tmp_path: Path) -> None:
     (tmp_path / "corpus.txt").write_text("a b\n")
     (tmp_path / "docs.jsonl").write_text('{"id": "0", "sentences": ["a b", "b"]}\n')
+    (tmp_path / "steps.jsonl").write_text('{"step": 1, "loss": 2}\n')
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]))
     code = (
         f"import os; os.chdir({str(tmp_path)!r})\nfrom bertcli.cli import run\nstatus = run({[name, *LINES[name]]})\n"

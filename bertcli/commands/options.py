@@ -82,6 +82,7 @@ class Kind(enum.Enum):
     LAYS_OUT = "Rows come out in the order of the input, an object at its end; of empty input none, or an empty one."
     SUMS_UP = "Nothing comes out before the input ends; an empty one gives a result too."
     LEARNS = "Nothing comes out before the input ends; an empty one is bad data."
+    DRAWS = "Nothing comes out before the inputs end, each of which is drawn for itself; an empty one is bad data."
     STANDS_ALONE = "It is no part of a pipe."
 
 

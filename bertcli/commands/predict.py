@@ -105,7 +105,8 @@ def command(
     probability given all the others, in nats; their sum is the text's (Salazar et al. 2020). `log_likelihoods` has one
     for each of the `tokens`: all pieces but [CLS], [SEP] and what is a [MASK] already. Of a text longer than the model
     each piece is hidden in the window in which it has the most context. Of a minimal pair, as `read blimp` makes them,
-    both sentences are judged.
+    both sentences are judged. A left-to-right model is asked for the probability of each piece given those before it;
+    nothing is hidden then, and the sum is the text's own likelihood.
 
     Several models of one task, with the same vocabulary and labels, are an ensemble: probabilities are the means of
     each model's, regression's numbers too, and for span the scores of the tokens in each window and the

@@ -12,6 +12,7 @@ from bertcli.tasks.choice import Choice
 from bertcli.tasks.classification import ONE, SEVERAL, Classification
 from bertcli.tasks.features import FeatureTagging
 from bertcli.tasks.left_to_right import LeftToRight
+from bertcli.tasks.likelihood import Likelihood
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.pseudo_likelihood import PseudoLikelihood
 from bertcli.tasks.regression import Regression
@@ -82,7 +83,7 @@ def of_folder(
         expected = " or ".join([*map(str, ours), *OBJECTIVES.values()])
         raise BadData(file=str(model.path / "config.json"), field="architectures", found=kind, expected=expected)
     if pseudo_likelihood:
-        return PseudoLikelihood(wordpiece, max_length)
+        return (Likelihood if model.config.is_decoder else PseudoLikelihood)(wordpiece, max_length)
     return PRETRAINING[objective](wordpiece, max_length, objective=objective, top_k=top_k, training=False)
 
 

@@ -54,7 +54,7 @@ class PseudoLikelihood(Task):
     def _texts(self, record: Record) -> list[tuple[list[int], list[int] | None]]:
         """Returns the ids of each text to be judged, and of the second text that belongs to it, if any."""
         if (masked := record.get("masked_positions")) is not None:
-            expected = "none: every token is hidden in turn, as of a pair before `mask`"
+            expected = "none: every token is scored, as of a pair before `mask`"
             raise BadData(field="masked_positions", found=masked, expected=expected)
         if record.get("tokens") is not None:
             return [self._sides(record)]
@@ -76,19 +76,30 @@ class PseudoLikelihood(Task):
         return first[1:-1], second and second[:-1]
 
     def _each(self, first: list[int], second: list[int] | None, number: int) -> Iterator[Example]:
+        windows, places = self._read(first, second, number)
+        return ({**windows[window], "place": self._numbers[place]} for window, place in places)
+
+    def _read(
+        self, first: list[int], second: list[int] | None, number: int
+    ) -> tuple[list[Example], list[tuple[int, int]]]:
+        """Returns the windows over a text, and of each token that is scored its window and its place in there."""
         spans = self._windows(len(first), None if second is None else len(second))
-        windows = []
+        windows, places = [], []
         for (a, b), (c, d) in spans:
             other = None if second is None else second[c:d]
             window, _ = sequence(self.wordpiece, first[a:b], other, self.max_length)
             windows.append({**window, "text": self._numbers[number]})
         for side, ids in enumerate((first, second or [])):
             own = [span[side] for span in spans]
-            for token, best in enumerate(best_window(own, len(ids))):
+            for token, best in enumerate(self._best(own, len(ids))):
                 if ids[token] not in self._unscored:
-                    window = windows[best]
-                    begin = int(window["segment_b"][0]) if side else 1
-                    yield {**window, "place": self._numbers[begin + token - own[best][0]]}
+                    begin = int(windows[best]["segment_b"][0]) if side else 1
+                    places.append((best, begin + token - own[best][0]))
+        return windows, places
+
+    def _best(self, spans: list[tuple[int, int]], length: int) -> list[int]:
+        """Returns for each token of a text the window in which it has the most context."""
+        return best_window(spans, length)
 
     def _windows(self, first: int, second: int | None) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Returns the (start, end) of each window in a text of such a length, and in the one that is read with it."""
@@ -118,7 +129,7 @@ class PseudoLikelihood(Task):
 
     # -- decode
 
-    def outputs(self, network: Network, batch: Batch) -> list[float]:
+    def outputs(self, network: Network, batch: Batch) -> list[Any]:
         """Returns for each example log p of the hidden token, in nats."""
         head, words = network.heads["mlm"], network.bert.embeddings.word.weight
         hidden = network.bert(batch.packed).index_select(0, batch.targets["positions"])
@@ -128,18 +139,23 @@ class PseudoLikelihood(Task):
         ]
         return (-finite(torch.cat(losses))).tolist()
 
-    def decode(self, record: Record, examples: list[Example], answer: list[float]) -> Record:
+    def decode(self, record: Record, examples: list[Example], answer: list[Any]) -> Record:
         """Returns the record with the sum over its tokens, and each one's; of a minimal pair with both sums."""
+        found = self._found(examples, answer)
         if _is_minimal(record):
-            good, bad = (
-                math.fsum(one for example, one in zip(examples, answer, strict=True) if example["text"][0] == number)
-                for number in (0, 1)
-            )
+            good, bad = (math.fsum(log for text, _, log in found if text == number) for number in (0, 1))
             return {**record, "prediction": good > bad, "details": {"log_likelihoods": [good, bad]}}
-        total, pieces = math.fsum(answer), self.wordpiece.pieces
-        tokens = [pieces[example["ids"][example["place"][0]]] for example in examples]
-        details = {"log_likelihood": total, "log_likelihoods": answer, "tokens": tokens}
+        logs, pieces = [log for _, _, log in found], self.wordpiece.pieces
+        total, tokens = math.fsum(logs), [pieces[number] for _, number, _ in found]
+        details = {"log_likelihood": total, "log_likelihoods": logs, "tokens": tokens}
         return {**record, "prediction": total, "details": details}
+
+    def _found(self, examples: list[Example], answer: list[Any]) -> list[tuple[int, int, float]]:
+        """Returns of each scored token, in their order, which text it is of, its id and log p."""
+        return [
+            (int(example["text"][0]), int(example["ids"][example["place"][0]]), log)
+            for example, log in zip(examples, answer, strict=True)
+        ]
 
     def score(self, records: Iterable[Record]) -> dict[str, Any]:
         """Returns the accuracy on minimal pairs."""

@@ -220,6 +220,13 @@ def scored(data: bytes, out: bytes) -> str:
     return "" if all(not isinstance(each, float) or math.isfinite(each) for each in found.values()) else "not finite"
 
 
+def drawn(data: bytes, out: bytes) -> str:
+    """Returns a complaint unless lines as wide as a page show records that all have the numbers of a curve."""
+    if not all(math.isfinite(each[key]) for each in records(data) or [] for key in ("step", "accuracy")):
+        return "not finite"
+    return "" if 0 < max(map(len, out.decode().splitlines())) <= 80 else "not as wide as a page"
+
+
 def vocabulary(data: bytes, out: bytes) -> str:
     """Returns a complaint unless `show` counts the lines."""
     found = json.loads(out) if out.startswith(b"{") else {}

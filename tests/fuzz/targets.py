@@ -118,6 +118,8 @@ def _streams() -> Iterator[Target]:
     for form in WRITTEN:
         yield Target(f"write-{form}", (["write", form, INPUT],))
     yield Target("write-vectors", (["write", "npy", INPUT], ["write", "safetensors", INPUT]), checks.nothing)
+    curve = ["plot", INPUT, "--y", "accuracy"]
+    yield Target("plot", (curve, [*curve, "--log-x", "--log-y"], [*curve, "--smooth", "1e-3"]), checks.drawn)
     yield Target("show", (["show", INPUT, "--json"], ["show", INPUT]), checks.valid_or_text)
     model = ["-m", str(CORPUS / "model"), "--quiet", "--device", "cpu"]
     yield Target("predict", (["predict", INPUT, *model],), checks.added, COMPUTED)

@@ -7,7 +7,8 @@ transformers' collator. Every sequence is padded to --max-length: nine in ten ha
 has it too, and torch.compile sees one shape only. On a GPU the model is compiled, under bf16 autocast. The optimizer
 is torch's fused AdamW, the schedule transformers' linear one. Compiling, and the steps by which the speed is measured,
 come before the clock, and what is learned in them is forgotten. `log.jsonl` has rows as bertcli's: at step 1, each 100
-steps and at the end, with the tokens since the row before.
+steps and at the end, with the tokens since the row before. The head scores all pieces at every token, as it does
+in transformers.
 """
 
 from __future__ import annotations

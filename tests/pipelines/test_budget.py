@@ -50,6 +50,9 @@ def test_both_engines_get_the_same_seconds_and_data(shell: Callable[..., Result]
         assert told["minimal_pairs"] == 2
         made[engine] = (tmp_path / "work" / "pairs.jsonl").stat().st_mtime_ns
     assert made["bertcli"] == made["transformers"], "pairs are made once"
+    result = shell(f"{FILES} {SETTINGS} LENGTH=48 {ROOT}/tests/paper/budget.sh")
+    assert result.status == 2
+    assert "work/pairs.jsonl is there, by another command: pairs_of work/vocab.txt 32 " in result.err
     *_, last = rows_of(tmp_path / "work" / "bertcli-0")
     assert last["lr"] == pytest.approx(1e-2 / (last["step"] - int(0.01 * last["step"]))), "the rate falls to 0"
 

@@ -181,7 +181,7 @@ MASKED = {"tokens": ["[CLS]", "a", "[SEP]"], "masked_positions": [], "masked_tok
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        (MASKED, "field 'masked_positions': found an empty list, expected none: every token is hidden in turn"),
+        (MASKED, "field 'masked_positions': found an empty list, expected none: every token is scored"),
         ({"tokens": ["a", "b"]}, r"field 'tokens': found a list, expected \[CLS\] A \[SEP\], or with segment_b"),
         ({"tokens": ["[CLS]", "a", "b", "[SEP]"], "segment_b": 2}, r"field 'tokens': found a list, expected \[CLS\]"),
         ({"tokens": ["[CLS]", "[SEP]", "b"], "segment_b": 2}, r"field 'tokens': found a list, expected \[CLS\]"),
