@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import re
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import official
 import pytest
 import warm
 from hypothesis import assume, example, given
@@ -24,8 +24,6 @@ from scipy import stats
 PAPER = ROOT / "tests" / "paper"
 
 Row = dict[str, Any]
-WORDS = ["the", "morning", "was", "bright", "and", "road", "long", "nobody", "saw", "ships", "harbour", "noon"]
-PARTS = ("train", "dev")
 SMALL = {
     "PRESET": "4x16x2",
     "STEPS": "10",
@@ -43,75 +41,13 @@ SMALL = {
 }
 
 
-# -- data -------------------------------------------------------------------------------------------------------------
-
-
-def sentence(rng: random.Random, length: int = 6) -> str:
-    return " ".join(rng.choices(WORDS, k=length))
-
-
-def text(rng: random.Random, documents: int) -> str:
-    return "\n".join("".join(sentence(rng) + "\n" for _ in range(5)) for _ in range(documents))
-
-
-def tsv(*rows: Iterable[object]) -> str:
-    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
-
-
-def glue(rng: random.Random) -> Iterator[tuple[str, str]]:
-    """Yields files in the layouts of GLUE, their names and their texts: of SST-2, MRPC, STS-B and MNLI."""
-    for part, count in {"train": 12, "dev": 8}.items():
-        sides = [(number, sentence(rng), sentence(rng)) for number in range(count)]
-        labels = ("entailment", "neutral", "contradiction")
-        yield f"SST-2/{part}.tsv", tsv(("sentence", "label"), *((a, n % 2) for n, a, _ in sides))
-        mrpc = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
-        yield f"MRPC/{part}.tsv", tsv(mrpc, *((n % 2, 1, 2, a, b) for n, a, b in sides))
-        yield f"STS-B/{part}.tsv", tsv(("sentence1", "sentence2", "score"), *((a, b, n % 5) for n, a, b in sides))
-        for name in ["train"] if part == "train" else ["dev_matched", "dev_mismatched"]:
-            mnli = ((a, b, labels[n % 3]) for n, a, b in sides)
-            yield f"MNLI/{name}.tsv", tsv(("sentence1", "sentence2", "gold_label"), *mnli)
-
-
-def conll(rng: random.Random) -> str:
-    """Returns documents of two sentences each, with a city in each sentence."""
-    sentences = ["".join(f"{word} O\n" for word in sentence(rng).split()) + "Oslo B-LOC\n\n" for _ in range(6)]
-    return "".join(f"-DOCSTART- O\n\n{sentences[at]}{sentences[at + 1]}" for at in (0, 2, 4))
-
-
-def squad(rng: random.Random, version: str) -> str:
-    """Returns a file of SQuAD 1.1, or of 2.0, in which every other question has no answer."""
-    paragraphs = []
-    for number in range(8):
-        context, is_impossible = sentence(rng, 12), version == "2.0" and number % 2 == 1
-        answers = [] if is_impossible else [{"text": context.split()[0], "answer_start": 0}]
-        question = {"id": f"q{number}", "question": sentence(rng), "answers": answers, "is_impossible": is_impossible}
-        paragraphs.append({"context": context, "qas": [question]})
-    return json.dumps({"version": version, "data": [{"title": "t", "paragraphs": paragraphs}]})
-
-
-def swag(rng: random.Random) -> str:
-    """Returns a file in SWAG's regular layout."""
-    header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
-    ends = [",".join(sentence(rng) for _ in range(4)) for _ in range(8)]
-    return header + "".join(f"{n},v{n},{n},a b,{sentence(rng)},it,gold,{each},{n % 4}\n" for n, each in enumerate(ends))
+# -- scripts ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with text and with the files of all tasks."""
-    folder, rng = tmp_path_factory.mktemp("data"), random.Random(0)
-    files = {"train.txt": text(rng, 24), "heldout.txt": text(rng, 6)}
-    files |= {f"glue/{name}": content for name, content in glue(rng)}
-    files |= {f"conll/{part}.txt": conll(rng) for part in ("train", "valid")}
-    files |= {f"squad/{part}-v{version}.json": squad(rng, version) for part in PARTS for version in ("1.1", "2.0")}
-    files |= {f"swag/{part}.csv": swag(rng) for part in ("train", "val")}
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    return folder
-
-
-# -- scripts ----------------------------------------------------------------------------------------------------------
+    return official.build(tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +123,7 @@ def test_a_figure_is_drawn(script: Callable[..., Result], home: Path) -> None:
 
 def test_a_grid_is_searched(script: Callable[..., Result], home: Path, data: Path, tmp_path: Path) -> None:
     script("table4.sh")
-    for part in PARTS:
+    for part in ("train", "dev"):
         shutil.copy(data / f"glue/MRPC/{part}.tsv", tmp_path / f"MRPC-{part}.tsv")
     done = script("grid.sh", MODEL=home / "work/models/4x16x2/mlm+nsp/80,10,10", DATA=tmp_path, EPOCHS="1,2")
     assert done.status == 0, done.err
@@ -252,6 +188,19 @@ def test_a_model_adapts_to_a_domain(script: Callable[..., Result], home: Path, d
     assert value(held_out["after"]["mlm_loss"]) < value(held_out["before"]["mlm_loss"])
     assert list(scores) == ["before", "before, vocabulary grown", "after"]
     assert "quay" in (tmp_path / "work/adapt/adapted/vocab.txt").read_text().split()
+
+
+def test_a_script_sees_how_a_command_ended(program: warm.Program, tmp_path: Path) -> None:
+    """The client of the warm server, by which all other tests here run."""
+    lines = """
+        bertcli show nowhere 2> message; echo $?
+        printf '%s\\n' [PAD] [UNK] [CLS] [SEP] [MASK] a > vocab.txt
+        yes '{"text": "a"}' | bertcli tokenize --plain --quiet | head -n 1 | wc -l; echo ${PIPESTATUS[1]}
+        BERTCLI_PLAIN=1 bertcli read text <<< a
+        (trap '' PIPE; bertcli vocab > /dev/full 2> message <<< a; echo $?)
+    """
+    done = program.script(["bash", "-c", lines], tmp_path)
+    assert done.out.decode().splitlines() == ["66", "1", "141", '{"id":"0","sentences":["a"]}', "74"]
 
 
 def test_jobs_take_the_cards_in_turn(script: Callable[..., Result], tmp_path: Path) -> None:
