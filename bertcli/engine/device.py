@@ -196,6 +196,7 @@ def compile_parts(network: Network, *, embeddings: bool, layers: bool) -> None:
     Compiled, the gradients of embeddings are added up as they come, or, where their order is to be fixed, one by one.
     One layer's code serves them all, so that compiling takes seconds; torch keeps it on disk for the next process.
     """
+    network.is_compiled = True
     as_it_is = torch.compiler.disable(Layer.attend)  # type: ignore[no-untyped-call]
     kinds = (*([Embeddings] * embeddings), *([Layer] * layers))
     for part in [*network.heads.values(), *(part for part in network.modules() if isinstance(part, kinds))]:

@@ -72,7 +72,8 @@ def computed(
     size = WINDOW * device.max_tokens
     if task.held:
         size = min(size, max(device.max_tokens, HELD // task.held))
-    count = shares(device.device, device.max_tokens // task.max_length)
+    is_compiled = any(network.is_compiled for network in networks)
+    count = 1 if is_compiled else shares(device.device, device.max_tokens // task.max_length)
     device = replace(device, max_tokens=max(1, device.max_tokens // count))  # they share the memory too
     waiting: deque[_Window[T]] = deque()
     with lanes(device.device, count) as start:
@@ -82,7 +83,7 @@ def computed(
                     window = _Window(networks, task, gathering, device, examples_of)
                     if has_all := window.is_single and device.device.type == "cpu":
                         yield from _finished(waiting)
-                    window.start(at_once if has_all else start)
+                    window.start(at_once if has_all or is_compiled else start)
                     waiting.append(window)
                 yield from _finished(waiting, AHEAD if gathering else 0)
                 if not gathering:

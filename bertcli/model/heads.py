@@ -76,6 +76,8 @@ class SpanHead(nn.Linear):
 class Network(nn.Module):
     """BERT and the heads of one task, by name; between them there may be a BiLSTM (section 5.1), and then no pooler."""
 
+    is_compiled = False  # whether torch's compiler, which serves one thread at a time, computes parts of it
+
     def __init__(self, config: Config, heads: dict[str, nn.Module], *, pooler: bool = True) -> None:
         """Put the parts together."""
         super().__init__()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from threading import Barrier, Event, Lock
+from threading import Barrier, Event, Lock, get_ident
 from typing import Any
 
 import models
@@ -453,3 +453,21 @@ def test_top_k_is_of_a_pretrained_model_alone(home: Path, program: warm.Program)
     for kind in KINDS:
         result = program.run(["predict", f"{kind}.jsonl", "-m", f"{kind}-0", "--top-k", "3"], home)
         assert (result.status, "--top-k is an option of pretraining, not of " in result.err) == (2, True)
+
+
+@pytest.mark.parametrize("cores", [2], indirect=True)
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_what_is_compiled_is_computed_in_one_thread(
+    cores: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While torch compiles for one thread, another that calls what is compiled fails."""
+    threads, outputs = set(), TASK.outputs
+
+    def seen(*given: Any) -> list[Any]:
+        threads.add(get_ident())
+        return outputs(*given)
+
+    monkeypatch.setattr(TASK, "outputs", seen)
+    monkeypatch.setattr(NETWORK, "is_compiled", is_compiled)
+    assert len(list(predict([NETWORK], TASK, encoded(records(200)), choose("cpu", max_tokens=200)))) == 200
+    assert (threads == {get_ident()}) == is_compiled
