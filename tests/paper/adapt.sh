@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Domain adaptation: a model's vocabulary grows by the domain's words, and the model goes on learning from its text.
-# Before and after: the loss of the masked language model on held-out text of the domain, and the scores of TASKS.
+# Before and after: the loss of the masked language model on held-out text of the domain, and the scores of TASKS. A
+# model without its head, such as a BertModel, has no loss before.
 #
 # MODEL=folder TEXT=text HELDOUT=text TASKS=sst-2 GLUE=folder tests/paper/adapt.sh
 : "${MODEL:?the folder of a pre-trained model}" "${TASKS:?what to score it on}"
@@ -10,6 +11,7 @@ FRACTIONS=
 PAIRS=$WORK/adapt/pairs VOCAB=$WORK/adapt/grown ADAPTED=$WORK/adapt/adapted
 cells() { row before "$MODEL" && row "before, vocabulary grown" "$VOCAB" && row after "$ADAPTED"; }
 
+prepare_tasks
 made "$WORK/adapt/vocab.txt" vocabulary $TEXT --extend "$MODEL" $VOCAB_OPTIONS
 made "$VOCAB.json" bertcli convert "$MODEL" --extend-vocab "$WORK/adapt/vocab.txt" -o "$VOCAB" --force
 prepare_text
@@ -18,10 +20,11 @@ pretrain "$ADAPTED" --start "$VOCAB"
 # The model as it was would be asked for other pieces: that with the grown vocabulary stands for it.
 scored() { bertcli predict "$PAIRS/heldout" -m "$1" --top-k 1 | bertcli score pretraining; }
 held_out() { cell "$1" mlm_loss "$2" heldout && cell "$1" perplexity "$2" heldout; }
+predicts() { grep -Eq '"Bert(ForPreTraining|ForMaskedLM|LMHeadModel)"' "$1/config.json"; }
 for model in "$VOCAB" "$ADAPTED"; do
-    made "$WORK/tuned/$model/heldout.json" scored "$model"
+    ! predicts "$model" || made "$WORK/tuned/$model/heldout.json" scored "$model"
 done
-{ held_out before "$VOCAB" && held_out after "$ADAPTED"; } | report --digits 3
+{ { ! predicts "$VOCAB" || held_out before "$VOCAB"; } && held_out after "$ADAPTED"; } | report --digits 3
 
 echo
 compare --beside before

@@ -19,6 +19,7 @@ PIECES=${PIECES:-30000} COPIES=${COPIES:-1} WORKERS=${WORKERS:-$(nproc)}
 EVERY=${EVERY:-1}  # of BLiMP's pairs one in so many
 COMPILE=${COMPILE:-default}  # torch.compile's mode for transformers' loop on a GPU
 [[ $ENGINE == @(bertcli|transformers) ]] || { echo "ENGINE=$ENGINE: expected bertcli or transformers" >&2; exit 2; }
+[[ -r $BLIMP ]] || { echo "BLIMP=$BLIMP: no such file" >&2; exit 66; }  # it is read last
 here=$(cd "$(dirname "$0")" && pwd)
 model=$WORK/$ENGINE-$SEED
 mkdir -p "$WORK"

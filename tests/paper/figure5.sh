@@ -8,9 +8,9 @@ TASK=${TASK:-mnli} FIGURE=${FIGURE:-figure5.svg}
 
 cells() { line MLM "$PRESET/mlm+nsp/80,10,10" && line LTR "$PRESET/ltr"; }
 line() {
-    local each
-    for each in $FRACTIONS; do
-        cell "$1" $((STEPS * each / 100)) "$2/steps/$((STEPS * each / 100))" "$TASK"
+    local step
+    for step in $(steps_kept); do
+        cell "$1" "$step" "$2/steps/$step" "$TASK"
     done
     cell "$1" "$STEPS" "$2" "$TASK"
 }

@@ -89,10 +89,12 @@ made() {
     echo "made ${file#"$WORK/"} in $((SECONDS - start)) s" >&2
 }
 
-# side_by_side N FUNCTION: calls it with the words of each line of stdin as they come, N at a time, on the cards in turn.
+# side_by_side N FUNCTION: calls it with the fields of each line of stdin, which tabs part, as they come, N at a time, on
+# the cards in turn. Returns 1 where a call has failed, after the others.
 side_by_side() {
     xargs -r -d '\n' -n 1 -P "$1" --process-slot-var SLOT \
-        bash -euo pipefail -c 'CUDA_VISIBLE_DEVICES=$((SLOT % GPUS)) "$0" $1' "$2"
+        bash -euo pipefail -c 'IFS=$'"'\t'"' read -ra fields <<< "$1"
+            CUDA_VISIBLE_DEVICES=$((SLOT % GPUS)) "$0" "${fields[@]}"' "$2" || return 1
 }
 
 folder() {
@@ -118,7 +120,9 @@ prepare_text() {
 
 # look_up TASK: sets root, train, dev, format, kind, score, batch, epochs and options; and records, what it learns from.
 look_up() {
-    records=${1/#conll-*/conll}
+    records=$1
+    [[ $1 != conll-* ]] || records=conll${1#"${1%%:*}"}
+    [[ $1 != *:* || ${1#*:} =~ ^[1-9][0-9]*$ ]] || fail "$1: expected TASK or TASK:ROWS, a number from 1"
     read -r root train dev format kind score batch epochs options < <(tasks | sed -n "s/^${records%%:*} //p") ||
         fail "there is no task $1, only $(tasks | cut -d ' ' -f 1 | paste -sd ' ')"
     records=$WORK/tasks/$records
@@ -134,6 +138,13 @@ prepare_task() {
     made "$records.dev" read_records '$' $format "${!root}/$dev"*
 }
 
+prepare_tasks() {
+    local task
+    for task in $(cells | cut -f 4 | sort -u); do
+        prepare_task "$task"
+    done
+}
+
 # pretrained MODEL: pre-trains it, unless it is one that is there already, and prints its name.
 pretrained() {
     local preset objective fates
@@ -145,8 +156,10 @@ pretrained() {
 
 # pretrain FOLDER OPTION...: on sequences of the first length, then, if there is another, on those of that.
 pretrain() {
+    local kept
+    kept=$(steps_kept | paste -sd ,)
     made "$1.json" in_phases "$@" -v "$VOCAB" --dev "$PAIRS/heldout" --steps "$STEPS" --batch-size "$BATCH_PRETRAIN" \
-        --lr "$LR_PRETRAIN" ${FRACTIONS:+--save-at "$(steps_kept)"} $PRETRAIN_OPTIONS
+        --lr "$LR_PRETRAIN" ${kept:+--save-at "$kept"} $PRETRAIN_OPTIONS
 }
 in_phases() {
     local short=${LENGTHS%% *} long=${LENGTHS##* }
@@ -159,7 +172,7 @@ steps_kept() {
     local each
     for each in $FRACTIONS; do
         echo $((STEPS * each / 100))
-    done | paste -sd ,
+    done | sort -nu | sed '/^0$/d'
 }
 
 # finetuned MODEL TASK [OPTION...]: learns a task, from several seeds at each learning rate.
@@ -168,7 +181,8 @@ finetuned() {
     local out=$WORK/tuned/$1/${*:2}
     local common=(-o "$out" --restarts "$SEEDS" --batch-size "${BATCH:-$batch}" --resume)
     if [[ $2 == conll-* ]]; then
-        made "$out.json" on_vectors "$(folder "$1")" "${2#conll-}" "$records" "${common[@]}" \
+        local layers=${2#conll-}
+        made "$out.json" on_vectors "$(folder "$1")" "${layers%%:*}" "$records" "${common[@]}" \
             --lr "$LR_FEATURES" --epochs "$EPOCHS_FEATURES" --bilstm-units "$UNITS" $FEATURES_OPTIONS
     else
         made "$out.json" bertcli finetune "$kind" "$records.train" --dev "$records.dev" -m "$(folder "$1")" \
@@ -198,20 +212,17 @@ row() {
 finetunings() {
     local model
     while read -r model; do
-        cells | cut -f 3- | tr '\t' ' ' |
-            awk -v model="$model" '($1 == model || index($1, model "/steps/") == 1) && !seen[$0]++'
+        cells | cut -f 3- |
+            awk -F '\t' -v model="$model" '($1 == model || index($1, model "/steps/") == 1) && !seen[$0]++'
     done
 }
 
-# learned: makes all that `cells` names.
+# learned: makes all that `cells` names; first the tasks, for text takes long, and a folder that is wrong is told at once.
 learned() {
-    local task
+    prepare_tasks
     if [[ -n $(ours) ]]; then
         prepare_text
     fi
-    for task in $(cells | cut -f 4 | sort -u); do
-        prepare_task "$task"
-    done
     models | side_by_side "$PRETRAIN_JOBS" pretrained | finetunings | side_by_side "$JOBS" finetuned
 }
 

@@ -29,7 +29,7 @@ SMALL = {
     "STEPS": "10",
     "BATCH_PRETRAIN": "4",
     "LENGTHS": "24 32",
-    "FRACTIONS": "20 50",
+    "FRACTIONS": "5 20 50",  # the first one of no step
     "VOCAB_OPTIONS": "--size 120",
     "SEEDS": "2",
     "LR": "1e-3,1e-2",
@@ -96,7 +96,7 @@ TABLES: dict[str, tuple[dict[str, str], list[str], list[str]]] = {  # parameters
     "table5.sh": ({"TASKS": "sst-2"}, ["BERT", "No NSP", "LTR & No NSP", "+ BiLSTM"], ["sst-2"]),
     "table6.sh": ({"PRESETS": " ".join(SIZES), "TASKS": "sst-2"}, SIZES, ["sst-2"]),
     "table7.sh": ({"DOCUMENTS": "--documents", "WORK": "documents"}, LAYERS, ["dev F1"]),
-    "table8.sh": ({"TASKS": "conll conll-concat4"}, MASKING, ["conll", "conll-concat4"]),
+    "table8.sh": ({"TASKS": "conll:5 conll-concat4:5"}, MASKING, ["conll:5", "conll-concat4:5"]),
     "figure5.sh": ({"TASK": "sst-2"}, ["MLM", "LTR"], ["2", "5", "10"]),
 }
 
@@ -143,13 +143,13 @@ def test_what_is_there_is_not_made_again(script: Callable[..., Result], tmp_path
     assert once_more.out == first.out
     assert re.fullmatch(r"made tuned/2x16x2/mlm\+nsp/80,10,10/mrpc.json in \d+ s\n", once_more.err)
     other = script("table6.sh", **parameters, SEEDS="1")
-    assert (other.status, other.out) == (123, b"")
+    assert (other.status, other.out) == (1, b"")
     assert "sst-2:6.json is of other parameters" in other.err
 
 
 def test_a_command_that_fails_is_no_score(script: Callable[..., Result], tmp_path: Path) -> None:
     failed = script("table6.sh", PRESETS="2x16x2", TASKS="sst-2", LR="1e-3,high", WORK=tmp_path)
-    assert (failed.status, failed.out) == (123, b"")
+    assert (failed.status, failed.out) == (1, b"")
     assert "'high' is not a valid number" in failed.err
     failed = script("table6.sh", PRESETS="2x16x2", TASKS="sst-2", TEXT=tmp_path / "none", WORK=tmp_path / "2")
     assert (failed.status, failed.out) == (66, b"")
@@ -159,8 +159,10 @@ def test_a_command_that_fails_is_no_score(script: Callable[..., Result], tmp_pat
 @pytest.mark.parametrize(
     ("name", "parameters", "told"),
     [
-        ("table5.sh", {"TEXT": ""}, "TEXT: files of text to pre-train on"),
-        ("table5.sh", {"GLUE": "", "TASKS": "sst-2"}, "GLUE: the folder with SST-2/train.tsv and SST-2/dev.tsv"),
+        ("table5.sh", {"TEXT": "", "TASKS": "sst-2"}, "TEXT: files of text to pre-train on"),
+        ("table5.sh", {"GLUE": "", "TASKS": "sst-2", "WORK": "new"}, "GLUE: the folder with SST-2/train.tsv and SST-2"),
+        ("budget.sh", {"BLIMP": "none", "WORK": "new"}, "BLIMP=none: no such file"),
+        ("table5.sh", {"TASKS": "sst-2:few"}, "sst-2:few: expected TASK or TASK:ROWS"),
         ("table5.sh", {"TASKS": "sst2"}, "there is no task sst2, only cola sst-2 mrpc"),
         ("table8.sh", {"MODEL": "/nowhere/model"}, "/nowhere/model: No such file"),
         ("adapt.sh", {"TASKS": "sst-2"}, "MODEL: the folder of a pre-trained model"),
@@ -173,6 +175,7 @@ def test_a_parameter_that_is_wrong_is_one_line(
     assert failed.status != 0
     assert failed.out == b""
     assert told in failed.err
+    assert "made pairs" not in failed.err  # which takes longest
     assert len([line for line in failed.err.splitlines() if not line.startswith("made ")]) == 1
 
 
@@ -180,14 +183,26 @@ def test_a_model_adapts_to_a_domain(script: Callable[..., Result], home: Path, d
     script("table4.sh")
     domain = tmp_path / "domain.txt"
     domain.write_text((data / "train.txt").read_text().replace("harbour", "quay"))
-    own = {"MODEL": home / "work/models/4x16x2/mlm+nsp/80,10,10", "WORK": tmp_path / "work", "TASKS": "sst-2"}
+    own = {"MODEL": home / "work/models/4x16x2/mlm+nsp/80,10,10", "WORK": tmp_path / "a work", "TASKS": "sst-2"}
     own |= {"TEXT": domain, "HELDOUT": domain, "VOCAB_OPTIONS": "--size 140"}
     done = script("adapt.sh", **own, STEPS=60, LR_PRETRAIN="1e-2", LENGTHS=24)
     assert done.status == 0, done.err
     held_out, scores = tables(done.out)
     assert value(held_out["after"]["mlm_loss"]) < value(held_out["before"]["mlm_loss"])
     assert list(scores) == ["before", "before, vocabulary grown", "after"]
-    assert "quay" in (tmp_path / "work/adapt/adapted/vocab.txt").read_text().split()
+    assert "quay" in (tmp_path / "a work/adapt/adapted/vocab.txt").read_text().split()
+
+
+def test_a_model_without_a_head_has_no_loss_before(script: Callable[..., Result], home: Path, tmp_path: Path) -> None:
+    script("table4.sh")
+    shutil.copytree(home / "work/models/4x16x2/mlm+nsp/80,10,10", tmp_path / "bare")
+    config = json.loads((tmp_path / "bare/config.json").read_text())
+    (tmp_path / "bare/config.json").write_text(json.dumps(config | {"architectures": ["BertModel"]}))
+    done = script("adapt.sh", MODEL=tmp_path / "bare", WORK=tmp_path / "work", TASKS="sst-2:6", STEPS=2, LENGTHS=24)
+    assert done.status == 0, done.err
+    held_out, scores = tables(done.out)
+    assert list(held_out) == ["after"]
+    assert list(scores) == ["before", "before, vocabulary grown", "after"]
 
 
 def test_a_script_sees_how_a_command_ended(program: warm.Program, tmp_path: Path) -> None:
@@ -205,7 +220,7 @@ def test_a_script_sees_how_a_command_ended(program: warm.Program, tmp_path: Path
 
 def test_jobs_take_the_cards_in_turn(script: Callable[..., Result], tmp_path: Path) -> None:
     line = f". {PAPER}/steps.sh; shown() {{ sleep 0.3; echo $CUDA_VISIBLE_DEVICES $#; }}"
-    done = run(["bash", "-c", f"GPUS=2; {line}; printf '%s\\n' a 'b c' d e | side_by_side 4 shown"], cwd=tmp_path)
+    done = run(["bash", "-c", f"GPUS=2; {line}; printf '%b\\n' a 'b c\\td' e f | side_by_side 4 shown"], cwd=tmp_path)
     assert sorted(done.out.splitlines()) == [b"0 1", b"0 1", b"1 1", b"1 2"]
 
 
