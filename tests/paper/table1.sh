@@ -3,7 +3,7 @@
 # without WNLI, and with both of MNLI's dev sets. Tasks whose files are not there are left out, which stderr says.
 #
 # TEXT=text HELDOUT=text GLUE=folder tests/paper/table1.sh, or MODEL=folder GLUE=folder tests/paper/table1.sh
-: "${GLUE:?the folder with the tasks' files}"
+: "${GLUE:?the folder with CoLA/train.tsv and so on}"
 TASKS=${TASKS:-mnli qqp-f1 qnli sst-2 cola sts-b mrpc-f1 rte}
 SEEDS=${SEEDS:-1}
 . "$(dirname "$0")/steps.sh"

@@ -173,7 +173,7 @@ def test_a_command_that_fails_is_no_score(script: Callable[..., Result], tmp_pat
         ("table5.sh", {"TEXT": ""}, "TEXT: files of text to pre-train on"),
         ("table5.sh", {"GLUE": "", "TASKS": "sst-2"}, "GLUE: the folder with SST-2/train.tsv and SST-2/dev.tsv"),
         ("table5.sh", {"TASKS": "sst2"}, "there is no task sst2, only cola sst-2 mrpc"),
-        ("table1.sh", {"GLUE": "", "TASKS": ""}, "GLUE: the folder with the tasks' files"),
+        ("table1.sh", {"GLUE": "", "TASKS": ""}, "GLUE: the folder with CoLA/train.tsv"),
         ("table8.sh", {"MODEL": "/nowhere/model"}, "/nowhere/model: No such file"),
         ("adapt.sh", {"TASKS": "sst-2"}, "MODEL: the folder of a pre-trained model"),
     ],
