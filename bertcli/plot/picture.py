@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertcli import publish
-from bertcli.errors import BertcliError, CannotCreate, IOFailed
+from bertcli.errors import CannotCreate, IOFailed, UsageError
 from bertcli.plot.chart import Chart, Curve, Panel, number, ticks
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SETTINGS: dict[str, Any] = {
 def save(chart: Chart, file: Path) -> None:
     """Write a chart to a file in the format that its suffix, one of `FORMATS`, names: whole or not at all.
 
-    Raises `CannotCreate` or `IOFailed`, and `BertcliError` where matplotlib is not installed.
+    Raises `CannotCreate` or `IOFailed`, and `UsageError` where matplotlib is not installed.
     """
     with settings():
         drawn = figure(chart)
@@ -60,12 +60,12 @@ def save(chart: Chart, file: Path) -> None:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Lets matplotlib be as it comes but for `SETTINGS`. Raises `BertcliError` where it is not installed."""
+    """Lets matplotlib be as it comes but for `SETTINGS`. Raises `UsageError` where it is not installed."""
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)  # it tells of its caches, and of settings that go unused
     try:
         import matplotlib
     except ImportError:
-        raise BertcliError("-o needs the package matplotlib: pip install 'bertcli[plot]'") from None
+        raise UsageError("-o needs the package matplotlib: pip install 'bertcli[plot]'") from None
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         parameters: Any = matplotlib.rcParams  # typed by a list of all their names
@@ -78,7 +78,7 @@ def figure(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
     columns = max(1, min(len(chart.names), LEGEND // (max(map(len, chart.names), default=0) + 8)))
-    lines = -(-len(chart.names) // columns) + bool(chart.title)
+    lines = -(-len(chart.names) // columns)
     drawn = Figure((WIDTH, HEIGHT * len(chart.panels) + LINE * lines), layout="constrained")
     every = drawn.subplots(len(chart.panels), sharex=True, squeeze=False)[:, 0]
     handles = [draw(axes, panel, chart) for axes, panel in zip(every, chart.panels, strict=True)]
@@ -86,8 +86,6 @@ def figure(chart: Chart) -> Figure:
         set_ticks(axes, chart)
     every[-1].set_xlabel(chart.label)
     drawn.align_ylabels()
-    if chart.title:
-        drawn.suptitle(chart.title, fontsize="large")
     if chart.names:
         drawn.legend(handles[0], chart.names, loc="outside lower center", ncols=columns, frameon=False)
     return drawn
@@ -100,14 +98,14 @@ def draw(axes: Axes, panel: Panel, chart: Chart) -> list[Line2D]:
     axes.set_ylabel(panel.label)
     spread = " ± one standard deviation" if panel.note else ""
     axes.set_title(panel.note + spread, loc="left", fontsize="small", color="0.35")
-    return [draw_curve(axes, curve, is_alone=len(panel.curves) == 1) for curve in panel.curves]
+    return [draw_curve(axes, at, curve) for at, curve in enumerate(panel.curves)]
 
 
-def draw_curve(axes: Axes, curve: Curve, *, is_alone: bool) -> Line2D:
-    """Returns a curve's line, drawn with its marks and its spread."""
-    at, has_few = curve.number, len(curve.x) <= FEW
+def draw_curve(axes: Axes, at: int, curve: Curve) -> Line2D:
+    """Returns the line of the curve of a number, drawn with its marks and its spread."""
+    has_few = len(curve.x) <= FEW
     every = 1 if has_few else len(curve.x) // MARKED
-    mark = MARKS[at % len(MARKS)] if has_few or not is_alone else ""
+    mark = MARKS[at % len(MARKS)]
     colour, line = COLOURS[at % len(COLOURS)], LINES[at % len(LINES)]
     (drawn,) = axes.plot(curve.x, curve.y, color=colour, linestyle=line, marker=mark, markevery=(at % every, every))
     if not has_few:
