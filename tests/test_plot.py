@@ -213,7 +213,7 @@ def test_a_picture_has_the_points_the_bars_and_the_names() -> None:
     for panel, axes in zip(shown.panels, made.axes, strict=True):
         assert axes.get_ylabel() == panel.label
         lines = [line for line in axes.lines if line.get_linestyle() != "None"]
-        assert len({(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines}) == 2
+        assert len({line.get_color() for line in lines}) == len({line.get_linestyle() for line in lines}) == 2
         for line, curve in zip(lines, panel.curves, strict=True):
             assert np.array_equal(line.get_xydata(), np.stack([curve.x, curve.y], axis=1))
     bars = [each.get_segments() for each in made.axes[0].collections]

@@ -26,8 +26,8 @@ WIDTH, HEIGHT, LINE = 7.0, 2.9, 0.25  # inches: the whole, a panel, a line of th
 LEGEND, TICKS = 80, 7  # characters on a line of the legend; ticks of an axis, about
 # Okabe's and Ito's, whom the colour-blind tell apart, without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES, MARKS = ("-", "--", "-.", ":"), "osD^vPX"
-FEW, MARKED = 40, 10  # points: each has its mark and its bar; of more, so many have marks, and the spread is a shade
+LINES = ("-", "--", "-.", ":")
+FEW = 40  # points, each of which has its mark and its bar; of more the spread is a shade
 SETTINGS: dict[str, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -102,12 +102,9 @@ def draw(axes: Axes, panel: Panel, chart: Chart) -> list[Line2D]:
 
 
 def draw_curve(axes: Axes, at: int, curve: Curve) -> Line2D:
-    """Returns the line of the curve of a number, drawn with its marks and its spread."""
-    has_few = len(curve.x) <= FEW
-    every = 1 if has_few else len(curve.x) // MARKED
-    mark = MARKS[at % len(MARKS)]
-    colour, line = COLOURS[at % len(COLOURS)], LINES[at % len(LINES)]
-    (drawn,) = axes.plot(curve.x, curve.y, color=colour, linestyle=line, marker=mark, markevery=(at % every, every))
+    """Returns the line of the curve of a number, drawn with its spread."""
+    colour, line, has_few = COLOURS[at % len(COLOURS)], LINES[at % len(LINES)], len(curve.x) <= FEW
+    (drawn,) = axes.plot(curve.x, curve.y, color=colour, linestyle=line, marker="o" if has_few else "")
     if not has_few:
         low, high = curve.y - curve.spread, curve.y + curve.spread
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.15, linewidth=0)
