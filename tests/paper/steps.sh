@@ -103,13 +103,17 @@ look_up() {
 }
 
 prepare_task() {
-    local rows='$'
+    local rows='$' part files
     look_up "$1"
     [[ -n ${!root} ]] || fail "$root: the folder with $train and $dev, for $1"
     [[ $1 != *:* ]] || rows=${1##*:}
     [[ $format != conll ]] || format="conll $DOCUMENTS"
-    made "$records.train" read_records "$rows" $format "${!root}/$train"*
-    made "$records.dev" read_records '$' $format "${!root}/$dev"*
+    for part in train dev; do
+        files=("${!root}/${!part}"*)
+        ((${#files[@]} == 1)) || fail "found ${files[*]}, expected one of them"
+        made "$records.$part" read_records "$rows" $format "${files[0]}"
+        rows='$'
+    done
 }
 
 # pretrained MODEL: pre-trains it, unless it is one that is there already, and prints its name.

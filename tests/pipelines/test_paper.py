@@ -212,6 +212,16 @@ def test_a_parameter_that_is_wrong_is_one_line(
     assert len([line for line in failed.err.splitlines() if not line.startswith("made ")]) == 1
 
 
+def test_a_file_that_is_there_twice_is_not_learned_from_twice(
+    script: Callable[..., Result], data: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(data / "glue" / "SST-2", tmp_path / "SST-2")
+    shutil.copy(tmp_path / "SST-2/dev.tsv", tmp_path / "SST-2/dev.tsv.bak")
+    failed = script("table6.sh", PRESETS="2x16x2", TASKS="sst-2", GLUE=tmp_path, WORK=tmp_path / "work")
+    assert (failed.status, failed.out) == (2, b"")
+    assert f"found {tmp_path}/SST-2/dev.tsv {tmp_path}/SST-2/dev.tsv.bak, expected one of them" in failed.err
+
+
 def test_a_model_adapts_to_a_domain(script: Callable[..., Result], home: Path, data: Path, tmp_path: Path) -> None:
     script("table4.sh")
     domain = tmp_path / "domain.txt"
