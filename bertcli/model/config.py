@@ -137,8 +137,8 @@ def from_json(values: dict[str, Any], file: str) -> Config:
         raise BadData(file=file, field="model_type", found=kind, expected="bert")
     if (position := values.get("position_embedding_type", "absolute")) != "absolute":
         raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
-    if values.get("add_cross_attention"):
-        raise BadData(file=file, field="add_cross_attention", found=True, expected="false: attention to itself alone")
+    if cross := values.get("add_cross_attention"):
+        raise BadData(file=file, field="add_cross_attention", found=cross, expected="false: attention to itself alone")
     given = _given(Config, values, file)
     _check_direction(given.get("is_decoder", False), architecture(values, file), file)
     if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:

@@ -96,9 +96,11 @@ class Intake:
         value: Any = record.get(key)
         if value is None and not self._is_table:
             return None
-        if type(value) not in (int, float) or not -LARGEST < value < LARGEST:  # not float(value): it may be too large
+        if type(value) not in (int, float):
             there = shortened(", ".join(record), LONGEST_LIST)
             raise BadData(field=key, found=value, expected=f"a number; the row's keys are {there}")
+        if not -LARGEST < value < LARGEST:  # not float(value): it may be too large
+            raise BadData(field=key, found=value, expected=f"a number between -{LARGEST:g} and {LARGEST:g}")
         number = float(value) if abs(value) > 1 / LARGEST else 0.0
         if number <= 0 and self._plan.has_log_scale(key):
             raise BadData(field=key, found=value, expected="a number above 0, as a logarithmic scale needs")

@@ -25,6 +25,7 @@ BLANK = 0x2800  # the braille character without a dot; one with dots is it plus 
 MARKS = "ox+*#@%="
 SPARSE, APART = 4, 12  # characters a point from which on each has its mark, and else from one mark to the next
 AT_ONCE = 4096  # segments of a line
+SAME = 1e-11  # share of numbers up to which they are one: ticks between them, and their logarithms, are rounded away
 
 
 def drawn(chart: Chart, width: int) -> str:
@@ -112,9 +113,9 @@ class Scale:
 
     @classmethod
     def over(cls, numbers: Sequence[Numbers], dots: int, *, is_log: bool) -> Scale:
-        """Returns the scale on which all numbers have their place, a wider one where they are all the same."""
+        """Returns the scale on which all numbers have their place, a wider one where they are all (nearly) the same."""
         low, high = float(min(map(np.min, numbers))), float(max(map(np.max, numbers)))
-        if low == high:
+        if high - low <= SAME * max(abs(low), abs(high)):
             low, high = (low / 2, high * 2) if is_log else (low - (abs(low) / 2 or 1), high + (abs(high) / 2 or 1))
         return cls(low, high, dots, is_log)
 

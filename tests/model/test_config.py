@@ -113,6 +113,7 @@ def test_one_dropout_everywhere() -> None:
             "f: field 'is_decoder': found false, expected true, as BertLMHeadModel predicts the next token",
         ),
         ({"add_cross_attention": True}, "f: field 'add_cross_attention': found true, expected false"),
+        ({"add_cross_attention": "no"}, "f: field 'add_cross_attention': found 'no', expected false"),
         ({"num_attention_heads": 0}, "f: field 'num_attention_heads': found 0"),
         ({"num_attention_heads": 3}, "f: a width of 8 does not divide into 3 attention heads"),
         ({"hidden_dropout_prob": -0.1}, "f: field 'hidden_dropout_prob': found -0.1, expected a number from 0"),
