@@ -172,9 +172,8 @@ _bertcli() {
         plot:--y) words="" ;;
         plot:-o | plot:--output) words="" ;;
         plot:--smooth) compopt +o default ;;
-        plot:--title) words="" ;;
         plot:--on-error) words="stop skip" ;;
-        plot:*) options="--x --y -o --output --smooth --log-x --log-y --title --on-error -h --help" argument="" ;;
+        plot:*) options="--x --y -o --output --smooth --log-x --log-y --on-error -h --help" argument="" ;;
         demo:-o | demo:--output) words="" ;;
         demo:*) options="-o --output --force -h --help" argument="" ;;
         *) options="--version -h --help" words="vocab read tokenize pairs mask pretrain finetune predict embed score write convert show plot demo" ;;

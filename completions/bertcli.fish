@@ -254,7 +254,6 @@ complete -c bertcli -n '__fish_seen_subcommand_from plot' -s o -l output -d 'The
 complete -c bertcli -n '__fish_seen_subcommand_from plot' -l smooth -d 'Average the rows of so wide a stretch of x, in its units; 0 averages those of one x alone' -x
 complete -c bertcli -n '__fish_seen_subcommand_from plot' -l log-x -d 'A logarithmic scale from left to right'
 complete -c bertcli -n '__fish_seen_subcommand_from plot' -l log-y -d 'A logarithmic scale upwards'
-complete -c bertcli -n '__fish_seen_subcommand_from plot' -l title -d 'A line above the panels' -r
 complete -c bertcli -n '__fish_seen_subcommand_from plot' -l on-error -d 'What a bad line does: stop the command, or be skipped and counted' -x -a 'stop skip'
 complete -c bertcli -n '__fish_seen_subcommand_from plot' -s h -l help -d 'Show this message and exit'
 complete -c bertcli -n '__fish_seen_subcommand_from demo' -s o -l output -d 'The folder to work in' -r

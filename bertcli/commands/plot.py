@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,10 @@ from bertcli.commands import options
 from bertcli.commands.streams import Streams, readable
 
 if TYPE_CHECKING:
-    from bertcli.plot.chart import Chart
-    from bertcli.plot.rows import Plan, Rows
+    from bertcli.plot.rows import Columns, Plan
     from bertcli.stream import Reader
 
-COLUMNS = 80  # where no terminal says how wide it is
+USUAL = (80, 24)  # columns and lines, where no terminal says how many it has
 
 
 def known_format(_: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -79,9 +77,8 @@ def known_format(_: click.Context, parameter: click.Parameter, value: Path | Non
 )
 @click.option("--log-x", is_flag=True, help="A logarithmic scale from left to right.")
 @click.option("--log-y", is_flag=True, help="A logarithmic scale upwards.")
-@click.option("--title", default="", help="A line above the panels.")
 @options.on_error
-def command(curves: Sequence[str], output: Path | None, title: str, on_error: str, **plan: Any) -> None:
+def command(curves: Sequence[str], output: Path | None, on_error: str, **plan: Any) -> None:
     """Draw the curves of training logs, dev scores and tables.
 
     PATH is a model folder or a file of JSON Lines, a table. Of a folder a key is taken from log.jsonl, which has a row
@@ -89,32 +86,22 @@ def command(curves: Sequence[str], output: Path | None, title: str, on_error: st
     draw the dev scores of a key that both have, name the file scores.jsonl itself. `--x tokens` of a folder are all
     tokens up to a step. Each row of a table must have all keys.
 
-    A curve is called by its NAME, or by the last part of its PATH. What is given under one NAME is one curve: runs of
-    several seeds, say. Rows of the same x, in one file or in several, are drawn as their mean; a picture has one
-    standard deviation as bars, or as a shade around more than 40 points. Of a long log the rows of a stretch of steps
-    are averaged likewise, and the drawing says over how many; see `--smooth`.
+    A curve is called by its NAME, or by its PATH. What is given under one NAME is one curve: runs of several seeds,
+    say. Rows of the same x, in one file or in several, are drawn as their mean; a picture has one standard deviation as
+    bars, or as a shade around more than 40 points. Of a long log the rows of a stretch of steps are averaged likewise,
+    and the drawing says over how many; see `--smooth`.
     """
+    from bertcli.plot import picture, terminal
     from bertcli.plot.chart import chart
-    from bertcli.plot.picture import save
     from bertcli.plot.rows import Plan
 
     inputs, asked = Inputs(curves or ["-"], on_error), Plan(**plan)
-    drawn = chart(list(inputs.rows(asked)), asked, title, has_legend=inputs.have_names)
+    drawn = chart(list(inputs.rows(asked)), asked, has_legend=inputs.have_names)
     inputs.streams.report_skipped()
     if output:
-        save(drawn, output)
+        picture.save(drawn, output)
     else:
-        inputs.streams.write_plain(as_text(drawn).encode())
-
-
-def as_text(drawn: Chart) -> str:
-    """Returns a chart as text: as wide as the terminal, in colours if it may have them, or as a file can hold it."""
-    from bertcli.plot import terminal
-
-    if sys.stdout is None or not sys.stdout.isatty():
-        return terminal.drawn(drawn, COLUMNS)
-    has_colours = not os.environ.get("NO_COLOR")
-    return terminal.drawn(drawn, shutil.get_terminal_size((COLUMNS, 0)).columns, has_colours=has_colours)
+        inputs.streams.write_plain(terminal.drawn(drawn, shutil.get_terminal_size(USUAL).columns).encode())
 
 
 class Inputs:
@@ -122,18 +109,13 @@ class Inputs:
 
     def __init__(self, curves: Sequence[str], on_error: str) -> None:
         """Take the arguments; raises `NoInput`, or `UsageError` where two are stdin, before anything is read."""
-        split = list(map(parts_of, curves))
-        short = [name or ("stdin" if path == "-" else Path(path).name) for name, path in split]
-        self._curves = [
-            (readable(given if name or short.count(given) == 1 else path), path)
-            for given, (name, path) in zip(short, split, strict=True)
-        ]
-        self.have_names = len(split) > 1 or any(name for name, _ in split)
+        self._curves = list(map(parts_of, curves))
+        self.have_names = len(curves) > 1 or self._curves[0][0] != readable(curves[0])
         self._given: dict[str, Any] = {"plain": True, "quiet": False, "on_error": on_error, "text": False}
-        self.streams = Streams(tuple(files_of(path)[0] for _, path in split), **self._given)
+        self.streams = Streams(tuple(files_of(path)[0] for _, path in self._curves), **self._given)
         self.streams.sources()
 
-    def rows(self, plan: Plan) -> Iterator[tuple[str, Rows]]:
+    def rows(self, plan: Plan) -> Iterator[tuple[str, Columns]]:
         """Yields each curve's name and rows; raises what `rows.read` does."""
         from bertcli.plot.rows import read
 
@@ -150,9 +132,10 @@ class Inputs:
 
 
 def parts_of(curve: str) -> tuple[str, str]:
-    """Returns the two of `NAME=PATH`, "" and the whole where it has no name, or is itself the path of what is there."""
+    """Returns the two of `NAME=PATH`, and the whole twice where it has no name, or is the path of what is there."""
     name, _, path = curve.partition("=")
-    return (name, path) if name and path and not os.path.exists(curve) else ("", curve)
+    has_name = name and path and not os.path.exists(curve)
+    return readable(name if has_name else curve), path if has_name else curve
 
 
 def files_of(path: str) -> list[str]:

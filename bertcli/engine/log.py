@@ -78,13 +78,17 @@ class _Arriving:
 
 
 class Log:
-    """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` since the start."""
+    """Rows `step loss … lr tokens seconds`: losses as means, `tokens` of the step, `seconds` of all steps so far.
+
+    Those of a run that goes on count from where the last step that it goes on from was done.
+    """
 
     def __init__(self, path: Path | None, done: int = 0) -> None:
         """Take what `Rows` takes."""
         self._file = Rows(path, done)
         self._rows: deque[tuple[Record, list[str], _Arriving]] = deque()
-        self._begun = self._drained = time.monotonic()
+        self._drained = time.monotonic()
+        self._begun = self._drained - _spent(path, done)
         self._first: tuple[float, _Arriving] | None = None
 
     def add(self, step: int, losses: dict[str, Tensor], lr: float, tokens: int, norm: Tensor) -> None:
@@ -151,6 +155,14 @@ def _end_of_step(file: BinaryIO, done: int) -> int:
                 break
             end += len(line)
     return end
+
+
+def _spent(path: Path | None, done: int) -> float:
+    """Returns the seconds that a log tells of step `done`, 0 where it is lost."""
+    if path and done:
+        with suppress(OSError, StopIteration, ValueError, TypeError, KeyError):
+            return float(row_of(path, done)["seconds"])
+    return 0.0
 
 
 def row_of(path: Path, step: int) -> Record:

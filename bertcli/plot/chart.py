@@ -9,24 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from bertcli.errors import printable, shortened
-from bertcli.plot.rows import LARGEST, Numbers, Plan, Rows
+from bertcli.plot.rows import LARGEST, Columns, Numbers, Plan
 
 MOST = 200  # points of a curve that are told apart at the width of a page, or of a terminal
 LONGEST_NAME = 60  # characters
 ROUND = (1, 2, 5, 10)  # times a power of ten: numbers that are easily read
-IN_NATS = {"mlm_loss", "nsp_loss", "lm_loss"}  # cross-entropies; a `loss` beside them is their sum
-LABELS = {"seconds": "time (seconds)", "lr": "learning rate"} | {key: f"{key} (nats)" for key in IN_NATS}
 SUFFIXES = {1e9: "G", 1e6: "M", 1e3: "k"}
 
 
 class Curve(NamedTuple):
     """Points from left to right, [points] each: the means of rows that fell together, and how those spread.
 
-    `number` is its place among the curves of a panel, from 0. `spread` is one standard deviation (of the sample: n - 1
-    divides), 0 where a point is one row.
+    `spread` is one standard deviation (of the sample: n - 1 divides), 0 where a point is one row.
     """
 
-    number: int
     x: Numbers
     y: Numbers
     spread: Numbers
@@ -46,31 +42,28 @@ class Chart(NamedTuple):
     panels: list[Panel]
     names: list[str]
     label: str
-    title: str
     log_x: bool
     log_y: bool
 
 
-def chart(sources: Sequence[tuple[str, Rows]], plan: Plan, title: str = "", *, has_legend: bool = True) -> Chart:
+def chart(sources: Sequence[tuple[str, Columns]], plan: Plan, *, has_legend: bool = True) -> Chart:
     """Returns the chart of some named sources; those of one name are one curve, as the runs of several seeds."""
-    groups: dict[str, list[Rows]] = {}
-    for name, rows in sources:
-        groups.setdefault(name, []).append(rows)
+    groups: dict[str, list[Columns]] = {}
+    for name, columns in sources:
+        groups.setdefault(name, []).append(columns)
     names = [shortened(printable(name), LONGEST_NAME) for name in groups] if has_legend else []
     panels = [panel(key, list(groups.values()), plan) for key in plan.ys]
-    return Chart(panels, names, printable(LABELS.get(plan.x, plan.x)), printable(title), plan.log_x, plan.log_y)
+    return Chart(panels, names, printable(plan.x), plan.log_x, plan.log_y)
 
 
-def panel(key: str, groups: Sequence[Sequence[Rows]], plan: Plan) -> Panel:
+def panel(key: str, groups: Sequence[Sequence[Columns]], plan: Plan) -> Panel:
     """Returns the panel of one y, with a curve for each group of sources."""
-    xs, ys = ([np.concatenate([rows.columns[key][axis] for rows in group]) for group in groups] for axis in (0, 1))
+    xs, ys = ([np.concatenate([columns[key][axis] for columns in group]) for group in groups] for axis in (0, 1))
     width = width_of(xs, plan)
-    curves = [curve(at, *columns, width, plan) for at, columns in enumerate(zip(xs, ys, strict=True))]
+    curves = [curve(x, y, width, plan) for x, y in zip(xs, ys, strict=True)]
     points, distinct = sum(len(each.x) for each in curves), sum(len(np.unique(x)) for x in xs)
-    is_sum = key == "loss" and all(rows.keys & IN_NATS for group in groups for rows in group)
-    label = "loss (nats)" if is_sum else LABELS.get(key, key)
     note = f"mean over {stretch(width, plan)}" if points < distinct else "mean" if points < sum(map(len, xs)) else ""
-    return Panel(printable(label), note, curves)
+    return Panel(printable(key), note, curves)
 
 
 def width_of(xs: Sequence[Numbers], plan: Plan) -> float:
@@ -90,13 +83,13 @@ def width_of(xs: Sequence[Numbers], plan: Plan) -> float:
     return rounded_up(float(max(map(np.max, places)) - min(map(np.min, places))) / MOST)
 
 
-def curve(at: int, x: Numbers, y: Numbers, width: float, plan: Plan) -> Curve:
+def curve(x: Numbers, y: Numbers, width: float, plan: Plan) -> Curve:
     """Returns the points of rows, whose x and y are [rows]: one for each stretch of x that has any."""
     cells = _cells(_scaled(x, plan), width) if width else x
     _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
     mean = np.bincount(cell, y) / count
     squares = np.bincount(cell, (y - mean[cell]) ** 2)
-    return Curve(at, np.bincount(cell, x) / count, mean, np.sqrt(squares / np.maximum(count - 1, 1)))
+    return Curve(np.bincount(cell, x) / count, mean, np.sqrt(squares / np.maximum(count - 1, 1)))
 
 
 def _cells(places: Numbers, width: float) -> Numbers:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertcli import publish
-from bertcli.errors import BertcliError, CannotCreate, IOFailed
+from bertcli.errors import CannotCreate, IOFailed, UsageError
 from bertcli.plot.chart import Chart, Curve, Panel, number, ticks
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ WIDTH, HEIGHT, LINE = 7.0, 2.9, 0.25  # inches: the whole, a panel, a line of th
 LEGEND, TICKS = 80, 7  # characters on a line of the legend; ticks of an axis, about
 # Okabe's and Ito's, whom the colour-blind tell apart, without yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES, MARKS = ("-", "--", "-.", ":"), "osD^vPX"
-FEW, MARKED = 40, 10  # points: each has its mark and its bar; of more, so many have marks, and the spread is a shade
+LINES = ("-", "--", "-.", ":")
+FEW = 40  # points, each of which has its mark and its bar; of more the spread is a shade
 SETTINGS: dict[str, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -45,7 +45,7 @@ SETTINGS: dict[str, Any] = {
 def save(chart: Chart, file: Path) -> None:
     """Write a chart to a file in the format that its suffix, one of `FORMATS`, names: whole or not at all.
 
-    Raises `CannotCreate` or `IOFailed`, and `BertcliError` where matplotlib is not installed.
+    Raises `CannotCreate` or `IOFailed`, and `UsageError` where matplotlib is not installed.
     """
     with settings():
         drawn = figure(chart)
@@ -60,12 +60,12 @@ def save(chart: Chart, file: Path) -> None:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Lets matplotlib be as it comes but for `SETTINGS`. Raises `BertcliError` where it is not installed."""
+    """Lets matplotlib be as it comes but for `SETTINGS`. Raises `UsageError` where it is not installed."""
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)  # it tells of its caches, and of settings that go unused
     try:
         import matplotlib
     except ImportError:
-        raise BertcliError("-o needs the package matplotlib: pip install 'bertcli[plot]'") from None
+        raise UsageError("-o needs the package matplotlib: pip install 'bertcli[plot]'") from None
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         parameters: Any = matplotlib.rcParams  # typed by a list of all their names
@@ -78,7 +78,7 @@ def figure(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
     columns = max(1, min(len(chart.names), LEGEND // (max(map(len, chart.names), default=0) + 8)))
-    lines = -(-len(chart.names) // columns) + bool(chart.title)
+    lines = -(-len(chart.names) // columns)
     drawn = Figure((WIDTH, HEIGHT * len(chart.panels) + LINE * lines), layout="constrained")
     every = drawn.subplots(len(chart.panels), sharex=True, squeeze=False)[:, 0]
     handles = [draw(axes, panel, chart) for axes, panel in zip(every, chart.panels, strict=True)]
@@ -86,8 +86,6 @@ def figure(chart: Chart) -> Figure:
         set_ticks(axes, chart)
     every[-1].set_xlabel(chart.label)
     drawn.align_ylabels()
-    if chart.title:
-        drawn.suptitle(chart.title, fontsize="large")
     if chart.names:
         drawn.legend(handles[0], chart.names, loc="outside lower center", ncols=columns, frameon=False)
     return drawn
@@ -100,16 +98,13 @@ def draw(axes: Axes, panel: Panel, chart: Chart) -> list[Line2D]:
     axes.set_ylabel(panel.label)
     spread = " ± one standard deviation" if panel.note else ""
     axes.set_title(panel.note + spread, loc="left", fontsize="small", color="0.35")
-    return [draw_curve(axes, curve, is_alone=len(panel.curves) == 1) for curve in panel.curves]
+    return [draw_curve(axes, at, curve) for at, curve in enumerate(panel.curves)]
 
 
-def draw_curve(axes: Axes, curve: Curve, *, is_alone: bool) -> Line2D:
-    """Returns a curve's line, drawn with its marks and its spread."""
-    at, has_few = curve.number, len(curve.x) <= FEW
-    every = 1 if has_few else len(curve.x) // MARKED
-    mark = MARKS[at % len(MARKS)] if has_few or not is_alone else ""
-    colour, line = COLOURS[at % len(COLOURS)], LINES[at % len(LINES)]
-    (drawn,) = axes.plot(curve.x, curve.y, color=colour, linestyle=line, marker=mark, markevery=(at % every, every))
+def draw_curve(axes: Axes, at: int, curve: Curve) -> Line2D:
+    """Returns the line of the curve of a number, drawn with its spread."""
+    colour, line, has_few = COLOURS[at % len(COLOURS)], LINES[at % len(LINES)], len(curve.x) <= FEW
+    (drawn,) = axes.plot(curve.x, curve.y, color=colour, linestyle=line, marker="o" if has_few else "")
     if not has_few:
         low, high = curve.y - curve.spread, curve.y + curve.spread
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.15, linewidth=0)

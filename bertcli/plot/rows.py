@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from bertcli.records import Record
 from bertcli.stream import Reader
 
 Numbers = NDArray[np.float64]
+Columns = dict[str, tuple[Numbers, Numbers]]  # of each y the rows that have it: their x and their y, [rows] each
 
 LARGEST = 1e100  # of either sign, and what is smaller than its inverse is 0: no square or span over- or underflows
 LONGEST_LIST = 200  # characters of the keys that a message names
@@ -43,36 +44,29 @@ class Plan:
         return self.log_x and self.smooth is None
 
 
-class Rows(NamedTuple):
-    """What there is to draw: of each y the rows that have it, as their x and their y, [rows] each."""
-
-    columns: dict[str, tuple[Numbers, Numbers]]
-    keys: set[str]  # all those of the rows, drawn or not
-
-
-def read(sources: Iterable[tuple[str, Reader]], plan: Plan, *, is_table: bool) -> Rows:
-    """Returns the rows of a table, or of a training's log and, for keys that it has not, of its dev scores.
+def read(sources: Iterable[tuple[str, Reader]], plan: Plan, *, is_table: bool) -> Columns:
+    """Returns the columns of a table, or of a training's log and, for keys that it has not, of its dev scores.
 
     A source is its name for messages, and its records; the second is asked for only where the first lacks a key.
     Each row of a table must have every key. In a log `tokens` are those of one step; as an x they are summed up.
     Raises `BadData` for a value that cannot be drawn, for a key that no row has, and where there is no row.
     """
-    found = Rows({}, set())
-    names, lacking = [], list(plan.ys)
+    found: Columns = {}
+    names, keys = [], set[str]()
     for name, records in sources:
         names.append(name)
-        intake = Intake(plan, lacking, is_table=is_table)
+        intake = Intake(plan, [y for y in plan.ys if y not in found], is_table=is_table)
         for _ in records.map(intake.add):
             pass
-        found.columns.update(intake.columns())
-        found.keys.update(intake.keys)
-        lacking = [y for y in lacking if y not in found.columns]
-        if not lacking:
+        found |= intake.columns()
+        keys |= intake.keys
+        if len(found) == len(plan.ys):
             return found
-    if not found.keys:
+    if not keys:
         raise BadData("no rows", file=names[0])
-    keys = shortened(", ".join(sorted(found.keys)), LONGEST_LIST)
-    raise BadData(f"no row has {plan.x!r} and {lacking[0]!r}; there are {keys}", file=" and ".join(names))
+    lacking = next(y for y in plan.ys if y not in found)
+    there = shortened(", ".join(sorted(keys)), LONGEST_LIST)
+    raise BadData(f"no row has {plan.x!r} and {lacking!r}; there are {there}", file=" and ".join(names))
 
 
 class Intake:
@@ -112,6 +106,6 @@ class Intake:
             raise BadData(field=key, found=value, expected="a number above 0, as a logarithmic scale needs")
         return number
 
-    def columns(self) -> dict[str, tuple[Numbers, Numbers]]:
+    def columns(self) -> Columns:
         """Returns the columns that have any row."""
         return {y: (np.array(xs), np.array(ys)) for y, (xs, ys) in self._kept.items() if xs}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +23,15 @@ DOWN, ACROSS = 4, 2  # dots of a character
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)  # [DOWN, ACROSS]
 BLANK = 0x2800  # the braille character without a dot; one with dots is it plus those of DOTS
 MARKS = "ox+*#@%="
-COLOURS = (32, 166, 36, 175, 178, 74, 245, 97)  # of a terminal's 256: near a picture's, seen on black and on white
 SPARSE, APART = 4, 12  # characters a point from which on each has its mark, and else from one mark to the next
 AT_ONCE = 4096  # segments of a line
 SAME = 1e-11  # share of numbers up to which they are one: ticks between them, and their logarithms, are rounded away
 
 
-def drawn(chart: Chart, width: int, *, has_colours: bool = False) -> str:
+def drawn(chart: Chart, width: int) -> str:
     """Returns a chart as lines of `width` characters at most, or of `NARROWEST`, each with its end."""
     width = max(width, NARROWEST)
-    lines = [shortened(chart.title, width).center(width).rstrip()] if chart.title else []
-    lines += legend(chart.names, width, has_colours=has_colours)
+    lines = [f"{mark_of(index)} {shortened(name, width - 2)}" for index, name in enumerate(chart.names)]
     ys = [Scale.over([curve.y for curve in panel.curves], LINES * DOWN, is_log=chart.log_y) for panel in chart.panels]
     margin = max(len(label) for y in ys for _, label in [(0, ""), *y.ticks(LINES // 4)])
     columns = width - margin - 2
@@ -42,41 +39,56 @@ def drawn(chart: Chart, width: int, *, has_colours: bool = False) -> str:
     x = Scale.over(xs, columns * ACROSS, is_log=chart.log_x)
     for panel, y in zip(chart.panels, ys, strict=True):
         heading = shortened(" · ".join(filter(None, (panel.label, panel.note))), width)
-        lines += ["", heading, *_panel(panel, x, y, margin, is_marked=bool(chart.names), has_colours=has_colours)]
+        lines += ["", heading, *_panel(panel, x, y, margin, is_marked=bool(chart.names))]
     lines.append(" " * (margin + 2) + shortened(chart.label, columns).center(columns).rstrip())
-    return "".join(f"{line}\n" for line in lines[not (chart.title or chart.names) :])
+    return "".join(f"{line}\n" for line in lines[not chart.names :])
 
 
-def legend(names: list[str], width: int, *, has_colours: bool) -> list[str]:
-    """Returns the names with their marks, as many on a line as go there."""
-    lines: list[list[int]] = []
-    cells = [f"{MARKS[index % len(MARKS)]} {shortened(name, width - 2)}" for index, name in enumerate(names)]
-    for index, cell in enumerate(cells):
-        if not lines or sum(len(cells[each]) + 3 for each in lines[-1]) + len(cell) > width:
-            lines.append([])
-        lines[-1].append(index)
-    return ["   ".join(coloured(cells[each], each, has_colours) for each in line) for line in lines]
-
-
-def coloured(text: str, index: int, has_colours: bool) -> str:
-    """Returns a text in the colour of a curve; index -1 is of none."""
-    return f"\x1b[38;5;{COLOURS[index % len(COLOURS)]}m{text}\x1b[0m" if has_colours and index >= 0 else text
+def mark_of(index: int) -> str:
+    """Returns the mark of a curve of a panel, counted from 0."""
+    return MARKS[index % len(MARKS)]
 
 
 # -- a panel --------------------------------------------------------------------------------------------------------
 
 
-def _panel(panel: Panel, x: Scale, y: Scale, margin: int, *, is_marked: bool, has_colours: bool) -> Iterator[str]:
+def _panel(panel: Panel, x: Scale, y: Scale, margin: int, *, is_marked: bool) -> Iterator[str]:
     """Yields the lines of a panel: the curves beside the ticks of y, in so wide a margin, and the ticks of x below."""
     labels = {LINES - 1 - place // DOWN: label for place, label in y.ticks(LINES // 4)}
     columns = x.dots // ACROSS
-    canvas = Canvas(columns)
-    for curve in panel.curves:
-        canvas.draw(curve.number, x.places(curve.x), y.places(curve.y), is_marked=is_marked)
-    for row, line in enumerate(canvas.lines(has_colours=has_colours)):
+    dots, marks = np.zeros((LINES, columns), np.uint8), np.full((LINES, columns), "")
+    for index, curve in enumerate(panel.curves):
+        across, up = x.places(curve.x), y.places(curve.y)
+        for start in range(0, max(len(across) - 1, 1), AT_ONCE):
+            join(dots, across[start : start + AT_ONCE + 1], up[start : start + AT_ONCE + 1])
+        own = marked(across, columns, index, is_marked=is_marked)
+        marks[LINES - 1 - up[own] // DOWN, across[own] // ACROSS] = mark_of(index)
+    for row in range(LINES):
+        cells = zip(marks[row].tolist(), dots[row].tolist(), strict=True)
+        line = "".join(mark or (chr(BLANK + lit) if lit else " ") for mark, lit in cells)
         yield f"{labels.get(row, ''):>{margin}} {'┤' if row in labels else '│'}{line}".rstrip()
     for line in below({place // ACROSS: label for place, label in x.ticks(columns // 12)}, columns):
         yield " " * (margin + 1) + line
+
+
+def join(dots: NDArray[np.uint8], x: Places, y: Places) -> None:
+    """Set the dots of characters, [LINES, columns], on the lines from each point to the next, [points] from below."""
+    across, up = np.diff(x), np.diff(y)
+    steps = np.maximum(np.maximum(np.abs(across), np.abs(up)), 1)
+    begins = np.cumsum(steps) - steps
+    share = (np.arange(steps.sum()) - np.repeat(begins, steps)) / np.repeat(steps, steps)
+    xs = np.rint(np.repeat(x[:-1], steps) + share * np.repeat(across, steps)).astype(np.int64)
+    ys = np.rint(np.repeat(y[:-1], steps) + share * np.repeat(up, steps)).astype(np.int64)
+    xs, ys = np.append(xs, x[-1]), LINES * DOWN - 1 - np.append(ys, y[-1])
+    np.bitwise_or.at(dots, (ys // DOWN, xs // ACROSS), DOTS[ys % DOWN, xs % ACROSS])
+
+
+def marked(x: Places, columns: int, index: int, *, is_marked: bool) -> Places:
+    """Returns the points of a curve that have its mark: all where they are few, else some, if any are to have it."""
+    if len(x) <= columns // SPARSE:
+        return np.arange(len(x))
+    begins = 3 * index % APART * ACROSS  # not where those of another curve are
+    return np.unique(np.searchsorted(x, np.arange(begins, x[-1] + 1 if is_marked else 0, APART * ACROSS)))
 
 
 def below(labels: dict[int, str], columns: int) -> tuple[str, str]:
@@ -116,48 +128,3 @@ class Scale:
         """Returns the dots of round numbers, with those numbers."""
         at = ticks(self.low, self.high, most, is_log=self.is_log)
         return list(zip(self.places(np.array(at)).tolist(), map(number, at), strict=True))
-
-
-class Canvas:
-    """Dots, [LINES, columns] characters of them, and who has drawn there last."""
-
-    def __init__(self, columns: int) -> None:
-        """Begin empty."""
-        self._dots = np.zeros((LINES, columns), np.uint8)
-        self._owner = np.full((LINES, columns), -1)
-        self._marks: dict[tuple[int, int], str] = {}
-
-    def draw(self, index: int, x: Places, y: Places, *, is_marked: bool) -> None:
-        """Draw a curve through its points' dots, counted from below, with a mark at its points, or at some of them."""
-        for start in range(0, max(len(x) - 1, 1), AT_ONCE):
-            self._draw_lines(index, x[start : start + AT_ONCE + 1], y[start : start + AT_ONCE + 1])
-        columns = self._dots.shape[1]
-        if len(x) <= columns // SPARSE:
-            marked = np.arange(len(x))
-        elif is_marked:
-            begins = 3 * index % APART * ACROSS  # not where those of another curve are
-            marked = np.unique(np.searchsorted(x, np.arange(begins, x[-1] + 1, APART * ACROSS)))
-        else:
-            return
-        for row, column in zip(LINES - 1 - y[marked] // DOWN, x[marked] // ACROSS, strict=True):
-            self._marks[int(row), int(column)] = MARKS[index % len(MARKS)]
-            self._owner[row, column] = index
-
-    def _draw_lines(self, index: int, x: Places, y: Places) -> None:
-        """Draw the lines from each dot to the next, [points]."""
-        across, down = np.diff(x), np.diff(y)
-        steps = np.maximum(np.maximum(np.abs(across), np.abs(down)), 1)
-        begins = np.cumsum(steps) - steps
-        share = (np.arange(steps.sum()) - np.repeat(begins, steps)) / np.repeat(steps, steps)
-        xs = np.rint(np.repeat(x[:-1], steps) + share * np.repeat(across, steps)).astype(np.int64)
-        ys = np.rint(np.repeat(y[:-1], steps) + share * np.repeat(down, steps)).astype(np.int64)
-        xs, ys = np.append(xs, x[-1]), LINES * DOWN - 1 - np.append(ys, y[-1])
-        np.bitwise_or.at(self._dots, (ys // DOWN, xs // ACROSS), DOTS[ys % DOWN, xs % ACROSS])
-        self._owner[ys // DOWN, xs // ACROSS] = index
-
-    def lines(self, *, has_colours: bool) -> Iterator[str]:
-        """Yields the lines of characters, from above."""
-        for row, dots in enumerate(self._dots.tolist()):
-            cells = [self._marks.get((row, at)) or (chr(BLANK + sum_) if sum_ else " ") for at, sum_ in enumerate(dots)]
-            runs = groupby(zip(self._owner[row].tolist(), cells, strict=True), key=lambda cell: cell[0])
-            yield "".join(coloured("".join(text for _, text in run), owner, has_colours) for owner, run in runs)

@@ -24,8 +24,11 @@ class Likelihood(PseudoLikelihood):
     def _each(self, first: list[int], second: list[int] | None, number: int) -> Iterator[Example]:
         """Yields an example a window: the `places` of the tokens that it is to tell, and their `order` in the text."""
         windows, places = self._read(first, second, number)
-        for index, window in enumerate(windows):
-            if own := [(place, order) for order, (best, place) in enumerate(places) if best == index]:
+        told: list[list[tuple[int, int]]] = [[] for _ in windows]
+        for order, (best, place) in enumerate(places):
+            told[best].append((place, order))
+        for window, own in zip(windows, told, strict=True):
+            if own:
                 yield {**window, "places": array(place for place, _ in own), "order": array(order for _, order in own)}
 
     def _best(self, spans: list[tuple[int, int]], length: int) -> list[int]:

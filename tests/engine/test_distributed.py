@@ -114,6 +114,16 @@ def test_two_ranks_have_the_loss_curve_of_one(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] - 0.1
 
 
+def test_two_ranks_learn_from_left_to_right_what_one_does(program: warm.Program, tmp_path: Path) -> None:
+    line = [*PRETRAIN, "--objective", "ltr", "--steps", 10, "--dropout", 0, "--dev", "pairs.jsonl", "-o"]
+    one = program.run([*map(str, line), "one"], tmp_path, PAIRS)
+    ranks = Ranks(program, tmp_path, *line, "two")
+    assert ranks.wait() == [one.status, one.status] == [0, 0], ranks.err() + one.err
+    assert_alike(tmp_path / "one", tmp_path / "two", 10)
+    told = json.loads((tmp_path / "out0").read_text())
+    assert told["dev"] == pytest.approx(one.records[0]["dev"], abs=1e-3)
+
+
 @pytest.mark.parametrize("apart", [False, True])
 def test_an_uneven_epoch_ends_cleanly_at_all_ranks(program: warm.Program, tmp_path: Path, apart: bool) -> None:
     """49 records: the last step of each epoch has one, of which one rank alone learns."""

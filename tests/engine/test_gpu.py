@@ -22,7 +22,7 @@ from bertcli.engine.log import Log
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.packing import Step
 from bertcli.engine.train import Trainer
-from bertcli.tasks.pretraining import Pretraining
+from bertcli.tasks.left_to_right import LeftToRight
 from bertcli.tasks.task import Example, Task, build
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
@@ -32,8 +32,8 @@ STEPS, BATCH = 20, 16
 
 def learned(name: str) -> tuple[Task, list[Example]]:
     """Returns a task and what it learns from in some steps."""
-    if name == "pretraining":
-        task: Task = Pretraining(models.wordpiece(), 64)
+    if name in tasks.PRETRAINING:
+        task: Task = tasks.PRETRAINING[name](models.wordpiece(), 64, objective=name)
         return task, models.learned(task, models.pairs(BATCH * STEPS))
     task = tasks.new(name, models.wordpiece(), 64)
     return task, models.learned(task, toys.records(name, BATCH * STEPS))
@@ -42,7 +42,8 @@ def learned(name: str) -> tuple[Task, list[Example]]:
 def begun(task: Task, *, is_fast: bool, dropout: float) -> Trainer:
     """Returns a trainer of a small network, all of whose switches are on, or off."""
     device = choose("cuda", "bf16", None, "auto" if is_fast else "off", "auto" if is_fast else "off")
-    config = models.config(2, 64, 4, labels=task.labels).with_dropout(dropout)
+    own = {"labels": task.labels, "is_decoder": isinstance(task, LeftToRight)}
+    config = models.config(2, 64, 4, **own).with_dropout(dropout)
     network = device.place(build(task, config, seed=1), learns=True, is_long=task.name == "pretraining").train()
     return Trainer(network, task, Optimizer(network, Schedule(1e-3, STEPS, 0.1)), device)
 
@@ -53,7 +54,7 @@ def steps_of(trainer: Trainer, examples: list[Example]) -> list[Step]:
     return [trainer.prepare(numbered[begin : begin + BATCH]) for begin in range(0, len(numbered), BATCH)]
 
 
-@pytest.mark.parametrize("name", [*toys.TASKS, "pretraining"])
+@pytest.mark.parametrize("name", [*toys.TASKS, "mlm+nsp", "ltr"])
 def test_the_host_does_not_wait_for_the_device(name: str, tmp_path: Path) -> None:
     """Neither for a step nor for its losses, once all is compiled and memory is there."""
     task, examples = learned(name)
@@ -91,7 +92,7 @@ def test_recording_is_told_and_can_be_turned_off(switch: str, invoke: Callable[.
     assert notes["engine"]["cuda_graphs"] == (switch == "auto")
 
 
-@pytest.mark.parametrize("name", [*toys.TASKS, "pretraining"])
+@pytest.mark.parametrize("name", [*toys.TASKS, "mlm+nsp", "ltr"])
 def test_the_fast_step_learns_what_the_plain_one_does(name: str) -> None:
     task, examples = learned(name)
     losses = {}

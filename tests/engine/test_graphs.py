@@ -22,20 +22,20 @@ from bertcli.engine.graphs import FEWEST, SEQUENCES, SMALLEST, Graphs, filled
 from bertcli.engine.optim import Optimizer, Schedule
 from bertcli.engine.train import Trainer
 from bertcli.model.heads import Network
-from bertcli.tasks.pretraining import Pretraining
+from bertcli.tasks.left_to_right import LeftToRight
 from bertcli.tasks.tagging import Tagging
 from bertcli.tasks.task import Batch, Example, Task, build
 
 WORDPIECE = models.wordpiece()
-TASKS = (*toys.TASKS, "pretraining")
+TASKS = (*toys.TASKS, "mlm+nsp", "ltr")
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs are recorded on a GPU alone")
 
 
 def learned(name: str, count: int = 12, seed: int = 0) -> tuple[Task, list[Example]]:
     """Returns a task and what one epoch sees of its examples."""
-    if name == "pretraining":
-        task: Task = Pretraining(WORDPIECE, 64)
+    if name in tasks.PRETRAINING:
+        task: Task = tasks.PRETRAINING[name](WORDPIECE, 64, objective=name)
         records = models.pairs(count, seed)
     else:
         task, records = tasks.new(name, WORDPIECE, 64), toys.records(name, count, seed)
@@ -43,7 +43,8 @@ def learned(name: str, count: int = 12, seed: int = 0) -> tuple[Task, list[Examp
 
 
 def network_of(task: Task, device: str = "cpu", dropout: float = 0.0) -> Network:
-    config = models.config(initializer_range=0.2, labels=task.labels).with_dropout(dropout)
+    own = {"labels": task.labels, "is_decoder": isinstance(task, LeftToRight)}
+    config = models.config(initializer_range=0.2, **own).with_dropout(dropout)
     return build(task, config).train().to(device)
 
 
@@ -116,7 +117,7 @@ def gradients(network: nn.Module) -> dict[str, Tensor]:
 
 def test_hidden_tokens_are_filled_up_too() -> None:
     """Else no two steps of pre-training would be of one shape."""
-    task, examples = learned("pretraining", 640)
+    task, examples = learned("mlm+nsp", 640)
     seen = {
         (len(batch.packed.ids), *(len(values) for values in batch.targets.values()))
         for batch in (filled(task, examples[start : start + 32]) for start in range(0, 640, 32))

@@ -94,6 +94,15 @@ def test_a_first_loss_that_is_no_number_is_not_the_rates_fault(tmp_path: Path) -
         list(log.drain(now=True))
 
 
+def test_seconds_go_on_where_a_run_does(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step":1,"seconds":100.5}\n{"step":2,"seconds":900}\n')
+    resumed = Log(path, done=1)
+    add(resumed, 2, 3)
+    (second, third) = resumed.drain(now=True)
+    assert 100.5 <= second["seconds"] <= third["seconds"] < 200
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_row_has_the_time_at_which_the_device_was_done(tmp_path: Path, device: str) -> None:
     """The host may be ahead of it by then, and does not wait."""

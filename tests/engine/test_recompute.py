@@ -97,8 +97,12 @@ def test_in_use_a_recomputed_network_is_a_plain_one() -> None:
         assert torch.equal(plain.bert(batch.packed), recomputed.bert(batch.packed))
 
 
-@pytest.mark.parametrize("command", ["pretrain", "finetune"])
-def test_the_option_changes_no_model(bertcli: Callable[..., Result], tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "own"), [("pretrain", []), ("pretrain", ["--objective", "ltr"]), ("finetune", [])], ids=str
+)
+def test_the_option_changes_no_model(
+    bertcli: Callable[..., Result], tmp_path: Path, command: str, own: list[str]
+) -> None:
     """And a run may go on with it that began without."""
     if command == "pretrain":
         (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in models.PIECES))
@@ -107,7 +111,7 @@ def test_the_option_changes_no_model(bertcli: Callable[..., Result], tmp_path: P
     else:
         (tmp_path / "train.jsonl").write_bytes(models.lines(toys.records("classification", 48)))
         line = ["finetune", "classification", "train.jsonl", "-m", toys.start(tmp_path / "start"), "--epochs", 1]
-    line += ["--batch-size", 8, "--device", "cpu", "--optimizer", "lamb", "--lr", 1e-3]
+    line += [*own, "--batch-size", 8, "--device", "cpu", "--optimizer", "lamb", "--lr", 1e-3]
     for out, option in (("plain", []), ("small", ["--gradient-checkpointing"])):
         result = bertcli(*line, "-o", out, *option)
         assert result.status == 0, result.err

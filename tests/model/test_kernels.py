@@ -24,8 +24,9 @@ from bertcli.model.packed import pack  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ATOL = 1e-5 if DEVICE == "cpu" else 2e-2  # a GPU multiplies in TF32
-LENGTHS = [5, 20, 1, 11]
-HEADS, WIDTH = 3, 16
+LENGTHS = [20, 1, 37]
+HEADS, WIDTH = 2, 16
+ROWS = 64  # rows of a mask that a program makes
 
 Function = Callable[..., Tensor]
 
@@ -85,15 +86,25 @@ def attended_plainly(product: Tensor, bias: Tensor, masks: Tensor | None = None,
     return torch.cat(rows)
 
 
-# Blocks as large as the longest sequence, then several of them in one.
-@pytest.mark.parametrize("blocks", [{}, {"FORWARD": (16, 16, 4, 1), "BACKWARD_WHOLE": (16, 16, 4, 1)}])
-@pytest.mark.parametrize("other", [16, 32])
-@pytest.mark.parametrize(("dropout", "causal"), [(0.0, False), (0.3, False), (0.3, True)])
+def divided(own: int, other: int) -> dict[str, tuple[int, int, int, int]]:
+    """Returns kernels whose programs have so many tokens of their own, and go through the others so many at a time."""
+    return dict.fromkeys(["FORWARD", "BACKWARD_KEYS", "BACKWARD_QUERIES", "BACKWARD_WHOLE"], (own, other, 4, 1))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "dropout", "causal"),
+    [
+        ({}, 0.3, False),  # as they are: a program has a whole sequence
+        ({}, 0.3, True),
+        (divided(32, 16), 0.0, False),
+        (divided(32, 16), 0.3, True),
+        (divided(16, 32), 0.3, False),
+        (divided(16, 32), 0.3, True),
+    ],
+)
 def test_attention(
-    monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]], other: int, dropout: float, causal: bool
+    monkeypatch: pytest.MonkeyPatch, blocks: dict[str, tuple[int, ...]], dropout: float, causal: bool
 ) -> None:
-    monkeypatch.setattr(attention, "BACKWARD_KEYS", (other, 16, 4, 1))
-    monkeypatch.setattr(attention, "BACKWARD_QUERIES", (16, other, 4, 1))
     for name, block in blocks.items():
         monkeypatch.setattr(attention, name, block)
     monkeypatch.setattr(attention, "seed_for", lambda like, dropout: seed(5))
@@ -122,14 +133,14 @@ def seed(number: int) -> Tensor:
 def masked(rows: int, columns: int, number: int, dropout: float) -> Tensor:
     """Returns what the kernels multiply by under a seed: (rows, columns)."""
     out = torch.empty(rows, columns, device=DEVICE)
-    masks[rows,](out, seed(number), columns, threshold(dropout))
+    masks[triton.cdiv(rows, ROWS),](out, seed(number), rows, columns, ROWS, threshold(dropout))
     return out
 
 
 @triton.jit
-def masks(out, seed, COLUMNS: tl.constexpr, THRESHOLD: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
-    row, column = tl.program_id(0) + tl.zeros((1,), tl.int32), tl.arange(0, COLUMNS)
-    tl.store(out + row * COLUMNS + column, kept(tl.load(seed), row, column, THRESHOLD))
+def masks(out, seed, rows, COLUMNS: tl.constexpr, ROWS: tl.constexpr, THRESHOLD: tl.constexpr):  # type: ignore[no-untyped-def]  # noqa: N803
+    row, column = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None], tl.arange(0, COLUMNS)[None, :]
+    tl.store(out + row * COLUMNS + column, kept(tl.load(seed), row, column, THRESHOLD), row < rows)
 
 
 def test_dropout_leaves_out_its_share_without_a_pattern() -> None:

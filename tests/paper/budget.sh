@@ -18,23 +18,12 @@ PRESET=${PRESET:-4x512} BATCH=${BATCH:-256} LENGTH=${LENGTH:-128} LR=${LR:-1e-3}
 PIECES=${PIECES:-30000} COPIES=${COPIES:-1} WORKERS=${WORKERS:-$(nproc)}
 EVERY=${EVERY:-1}  # of BLiMP's pairs one in so many
 COMPILE=${COMPILE:-default}  # torch.compile's mode for transformers' loop on a GPU
-[[ $ENGINE == @(bertcli|transformers) ]] || { echo "ENGINE=$ENGINE: expected bertcli or transformers" >&2; exit 2; }
-[[ -r $BLIMP ]] || { echo "BLIMP=$BLIMP: no such file" >&2; exit 66; }  # it is read last
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/made.sh"
+[[ $ENGINE == @(bertcli|transformers) ]] || fail "ENGINE=$ENGINE: expected bertcli or transformers"
+[[ -r $BLIMP ]] || fail "BLIMP=$BLIMP: no such file"  # it is read last
 model=$WORK/$ENGINE-$SEED
 mkdir -p "$WORK"
-
-made() {  # FILE COMMAND...: what the command writes is FILE, unless another run has made it by the same command
-    (
-        flock 9
-        if [[ ! -e $1 ]]; then
-            "${@:2}" > "$1.part" && echo "${*:2}" > "$1.by" && mv "$1.part" "$1"
-        elif [[ ${*:2} != $(< "$1.by") ]]; then
-            echo "$1 is there, by another command: $(< "$1.by"); another WORK is needed for ${*:2}" >&2
-            exit 2
-        fi
-    ) 9> "$WORK/lock"
-}
 
 pieces_of() { bertcli vocab "${@:2}" --size "$1" --workers "$WORKERS"; }  # SIZE FILE...
 

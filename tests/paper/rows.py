@@ -51,18 +51,13 @@ def scored(folder: Path) -> Row:
 def of_pretraining(name: str, folder: Path) -> Iterator[Row]:
     """Yields the rows of a pre-trained folder: size, what it has read and how fast, and its held-out scores."""
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    tokens, seconds = sum(line["tokens"] for line in log), passed([line["seconds"] for line in log])
+    tokens, seconds = sum(line["tokens"] for line in log), log[-1]["seconds"]
     scores = json.loads((folder / "bertcli.json").read_text())["dev"]
     told = {"parameters": parameters(folder / "model.safetensors"), "steps": log[-1]["step"], "tokens": tokens}
     told |= {"seconds": round(seconds), "tokens a second": round(tokens / seconds)}
     told |= {other_kind(key, scores): value for key, value in scores.items() if isinstance(value, float)}
     for column, value in told.items():
         yield {"row": name, "column": column, "score": value}
-
-
-def passed(seconds: list[float]) -> float:
-    """Returns how long a run took by its log, in which time begins anew where it was resumed."""
-    return sum(now for now, then in zip(seconds, [*seconds[1:], 0], strict=True) if then < now)
 
 
 def other_kind(key: str, scores: Row) -> str:

@@ -25,8 +25,10 @@ FEATURES_OPTIONS=${FEATURES_OPTIONS-}    # finetune's others for that
 DOCUMENTS=${DOCUMENTS-}                  # --documents: words of CoNLL with the context of their documents, as the paper's
 MODEL=${MODEL-}                          # of tables that have one: a folder that is there already, not pre-trained here
 GPUS=${GPUS:-1} PRETRAIN_JOBS=${PRETRAIN_JOBS:-$GPUS} JOBS=${JOBS:-$GPUS}  # cards, and what runs on them side by side
+CARDS=${CUDA_VISIBLE_DEVICES-$(seq -s , 0 $((GPUS - 1)))}  # those that are to be seen, where that is said
 WORKERS=${WORKERS:-1}                    # processes that make pairs
-name=$(basename "$0") here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/made.sh"
 if [[ -z ${WORK-} ]]; then
     WORK=$(mktemp -d)
     trap 'rm -rf "$WORK"' EXIT
@@ -64,37 +66,13 @@ END
 
 # -- steps --------------------------------------------------------------------------------------------------------
 
-fail() {
-    echo "$name: $*" >&2
-    exit 2
-}
-
-# made FILE COMMAND...: makes a file of what the command writes, whole or not at all, unless it is there already. What
-# the command says goes to FILE.log, and if it fails to stderr too. It must be one pipeline or && list: -e is off in it.
-made() {
-    local file=$1 start=$SECONDS status
-    shift
-    if [[ -e $file ]]; then
-        [[ $(< "$file.by") == "$*" ]] || fail "$file is of other parameters, see $file.by; name another WORK"
-        return
-    fi
-    mkdir -p "$(dirname "$file")"
-    "$@" > "$file.part" 2> "$file.log" || {
-        status=$?
-        { echo "$name: $file: status $status" && tail -n 20 "$file.log"; } >&2
-        return "$status"
-    }
-    echo "$*" > "$file.by"
-    mv "$file.part" "$file"
-    echo "made ${file#"$WORK/"} in $((SECONDS - start)) s" >&2
-}
-
 # side_by_side N FUNCTION: calls it with the fields of each line of stdin, which tabs part, as they come, N at a time, on
 # the cards in turn. Returns 1 where a call has failed, after the others.
 side_by_side() {
-    xargs -r -d '\n' -n 1 -P "$1" --process-slot-var SLOT \
-        bash -euo pipefail -c 'IFS=$'"'\t'"' read -ra fields <<< "$1"
-            CUDA_VISIBLE_DEVICES=$((SLOT % GPUS)) "$0" "${fields[@]}"' "$2" || return 1
+    xargs -r -d '\n' -n 1 -P "$1" --process-slot-var SLOT bash -euo pipefail -c '
+        IFS=, read -ra cards <<< "$CARDS,"
+        IFS=$'"'\t'"' read -ra fields <<< "$1"
+        CUDA_VISIBLE_DEVICES=${cards[SLOT % ${#cards[@]}]} "$0" "${fields[@]}"' "$2" || return 1
 }
 
 folder() {
@@ -129,13 +107,17 @@ look_up() {
 }
 
 prepare_task() {
-    local rows='$'
+    local rows='$' part files
     look_up "$1"
     [[ -n ${!root} ]] || fail "$root: the folder with $train and $dev, for $1"
     [[ $1 != *:* ]] || rows=${1##*:}
     [[ $format != conll ]] || format="conll $DOCUMENTS"
-    made "$records.train" read_records "$rows" $format "${!root}/$train"*
-    made "$records.dev" read_records '$' $format "${!root}/$dev"*
+    for part in train dev; do
+        files=("${!root}/${!part}"*)
+        ((${#files[@]} == 1)) || fail "found ${files[*]}, expected one of them"
+        made "$records.$part" read_records "$rows" $format "${files[0]}"
+        rows='$'
+    done
 }
 
 prepare_tasks() {

@@ -3,6 +3,7 @@
 # without WNLI, and with both of MNLI's dev sets. Tasks whose files are not there are left out, which stderr says.
 #
 # TEXT=text HELDOUT=text GLUE=folder tests/paper/table1.sh, or MODEL=folder GLUE=folder tests/paper/table1.sh
+: "${GLUE:?the folder with CoLA/train.tsv and so on}"
 TASKS=${TASKS:-mnli qqp-f1 qnli sst-2 cola sts-b mrpc-f1 rte}
 SEEDS=${SEEDS:-1}
 . "$(dirname "$0")/steps.sh"
@@ -14,11 +15,12 @@ present() {
         if compgen -G "$GLUE/$train*" > /dev/null && compgen -G "$GLUE/$dev*" > /dev/null; then
             echo "$task"
         else
-            echo "$name: $task is left out: $GLUE has no $train, or no $dev" >&2
+            echo "$(basename "$0"): $task is left out: $GLUE has no $train, or no $dev" >&2
         fi
     done
 }
 TASKS=$(present)
+[[ -n $TASKS ]] || fail "$GLUE has no task's files"
 cells() { row BERT "$MODEL"; }
 learned
 

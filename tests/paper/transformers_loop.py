@@ -139,7 +139,7 @@ def main() -> None:
     torch.manual_seed(asked.seed)
     torch.set_float32_matmul_precision("high")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    ids = {piece: number for number, piece in enumerate(asked.vocab.read_text().splitlines())}
+    ids = {piece: number for number, piece in enumerate(asked.vocab.read_text().rstrip("\n").split("\n"))}
     layers, width, heads = shape(asked.preset)
     size = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
     model = BertForPreTraining(BertConfig(vocab_size=len(ids), **size, intermediate_size=4 * width)).to(device)

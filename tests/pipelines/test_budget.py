@@ -56,7 +56,9 @@ def test_both_engines_get_the_same_seconds_and_data(program: Program, tmp_path: 
     assert made["bertcli"] == made["transformers"], "pairs are made once"
     result = budget_of(LENGTH="48")
     assert result.status == 2
-    assert "work/pairs.jsonl is there, by another command: pairs_of work/vocab.txt 32 " in result.err
+    assert result.err == (
+        "budget.sh: work/pairs.jsonl is of other parameters, see work/pairs.jsonl.by; name another WORK\n"
+    )
     *_, last = rows_of(tmp_path / "work" / "bertcli-0")
     assert last["lr"] == pytest.approx(1e-2 / (last["step"] - int(0.01 * last["step"]))), "the rate falls to 0"
 

@@ -175,6 +175,10 @@ def test_it_stays_causal_when_it_is_fine_tuned(
     again = bertcli("finetune", name, records, "-m", "tuned", "-o", "again", *line[7:], "--device", "cpu")
     assert again.status == 0, again.err
     assert "fresh" not in again.err  # the head is known, though no class of transformers names it
+    (tmp_path / "grown.txt").write_text((trained / "vocab.txt").read_text() + "zebra\n")
+    grown = bertcli("convert", "tuned", "--extend-vocab", "grown.txt", "-o", "grown")
+    assert grown.status == 0, grown.err
+    assert bertcli("predict", records, "-m", "grown", "--device", "cpu").records == answered.records
 
 
 def test_a_classifier_reads_the_last_token(trained: Path) -> None:
@@ -222,6 +226,16 @@ def test_other_objectives_begin_from_it_when_they_are_asked_for(
     assert result.status == 0, result.err
     assert ("fresh: bert.pooler, heads.nsp" in result.err) == fresh
     assert open_folder(tmp_path / "more").config.is_decoder == (objective == "ltr")
+
+
+def test_its_vocabulary_grows(trained: Path, bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "grown.txt").write_text((trained / "vocab.txt").read_text() + "zebra\n")
+    grown = bertcli("convert", trained / "model", "--extend-vocab", "grown.txt", "-o", "grown")
+    assert grown.status == 0, grown.err
+    model = models.transformers.BertLMHeadModel.from_pretrained(tmp_path / "grown")
+    assert (model.config.is_decoder, model.config.vocab_size) == (True, len(models.PIECES) + 1)
+    line = ["pretrain", trained / "pairs.jsonl", "-v", "grown", "--start", "grown", "--objective", "ltr", *SMALL[2:]]
+    assert bertcli(*line, "-o", "more").status == 0
 
 
 def test_it_is_resumed(trained: Path, bertcli: Callable[..., Result], tmp_path: Path) -> None:
