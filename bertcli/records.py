@@ -207,6 +207,7 @@ class PretrainingPrediction:
     """What a pre-trained model said of a pair, masked or not, beside the truth, as `score pretraining` reads it."""
 
     masked_tokens: list[str] | None = None
+    tokens: list[str] | None = None
     prediction: list[list[dict[str, Any]]]
     details: dict[str, Any]
     is_next: bool | None = None

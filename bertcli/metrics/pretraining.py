@@ -1,4 +1,4 @@
-"""Loss, perplexity, accuracy of the masked language model; next-sentence accuracy (paper §3.1, Table 6)."""
+"""Loss, perplexity and accuracy of masked and left-to-right language models; next-sentence accuracy (§3.1, 5.1)."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ SCHEMA = PretrainingPrediction
 
 
 class Observed(NamedTuple):
-    """What one masked pair adds to the sums."""
+    """What one pair adds to the sums."""
 
-    masked: int
-    loss: float  # summed over the masked positions, in nats
+    tokens: int  # that were predicted
+    loss: float  # summed over them, in nats
     correct: int
+    is_whole: bool  # they are all but the first, each from those before it; else those that were masked
     pairs: int  # 1 where the truth and a probability are there to be compared, else 0
     next_correct: int
 
 
 def observe(record: Record) -> Observed:
     """Returns one record's counts; raises `BadData` where prediction or loss does not fit its tokens."""
-    details = record["details"]
-    gold = record.get("masked_tokens") or []
-    best = _best(record["prediction"], len(gold)) if gold else []
+    details, gold = record["details"], record.get("masked_tokens") or []
+    is_whole = record.get("masked_tokens") is None and details.get("loss") is not None
+    if is_whole:  # of a masked language model no loss is known where nothing was masked
+        gold = (record.get("tokens") or [])[1:]
+    best = _best(record["prediction"], len(gold), "tokens" if is_whole else "masked_tokens") if gold else []
     correct = sum(token == guess for token, guess in zip(gold, best, strict=True))
     loss = _number(details, "loss") * len(gold) if gold else 0.0
     is_next = record.get("is_next")
     if is_next is None or details.get("is_next_probability") is None:
-        return Observed(len(gold), loss, correct, 0, 0)
-    return Observed(len(gold), loss, correct, 1, (_number(details, "is_next_probability") >= 0.5) == is_next)
+        return Observed(len(gold), loss, correct, is_whole, 0, 0)
+    is_right = (_number(details, "is_next_probability") >= 0.5) == is_next
+    return Observed(len(gold), loss, correct, is_whole, 1, is_right)
 
 
-def _best(prediction: list[list[dict[str, Any]]], expected: int) -> list[str]:
+def _best(prediction: list[list[dict[str, Any]]], expected: int, field: str) -> list[str]:
     """Returns each position's first token."""
     if len(prediction) != expected:
-        raise BadData(field="prediction", found=len(prediction), expected=f"{expected} positions, as in masked_tokens")
+        raise BadData(field="prediction", found=len(prediction), expected=f"{expected} positions, as in {field}")
     try:
         return [candidates[0]["token"] for candidates in prediction]
     except (IndexError, KeyError, TypeError):
@@ -60,23 +64,24 @@ def score(records: Iterable[Record]) -> dict[str, Any]:
 def summarize(observed: Iterable[Observed]) -> dict[str, Any]:
     """Returns `mlm_loss` (mean cross-entropy a masked token), `perplexity` (its exponential) and accuracies.
 
-    Metrics of which there was nothing to count are left out: `nsp_accuracy` under `pairs --single`, and all
-    where there are no records. `masked` and `pairs` say how many tokens and pairs were counted.
+    Of a left-to-right model that was asked for all tokens they are `lm_loss`, `perplexity` and `lm_accuracy`. Metrics
+    of which there was nothing to count are left out: `nsp_accuracy` under `pairs --single`, and all where there are no
+    records. `masked` and `pairs`, or `predicted`, say how many tokens and pairs were counted.
     """
-    total = masked = correct = pairs = next_correct = 0
-    loss = 0.0
+    total = pairs = next_correct = 0
+    sums = {name: [0, 0.0, 0] for name in ("lm", "mlm")}  # tokens, loss, correct
     for one in observed:
-        total, masked, loss = total + 1, masked + one.masked, loss + one.loss
-        correct, pairs, next_correct = (
-            correct + one.correct,
-            pairs + one.pairs,
-            next_correct + one.next_correct,
-        )
+        own = sums["lm" if one.is_whole else "mlm"]
+        own[0], own[1], own[2] = own[0] + one.tokens, own[1] + one.loss, own[2] + one.correct
+        total, pairs, next_correct = total + 1, pairs + one.pairs, next_correct + one.next_correct
     scores: dict[str, Any] = {}
-    if masked:
-        # exp(709.8) is the end of a double's range.
-        scores |= {"mlm_loss": loss / masked, "perplexity": math.exp(min(loss / masked, 709))}
-        scores["mlm_accuracy"] = correct / masked
+    for name, (tokens, loss, correct) in sums.items():
+        if tokens:
+            # exp(709.8) is the end of a double's range.
+            scores |= {f"{name}_loss": loss / tokens, "perplexity": math.exp(min(loss / tokens, 709))}
+            scores[f"{name}_accuracy"] = correct / tokens
     if pairs:
         scores["nsp_accuracy"] = next_correct / pairs
-    return {**scores, "masked": masked, "pairs": pairs, "total": total}
+    predicted, masked = int(sums["lm"][0]), int(sums["mlm"][0])
+    counts = {"masked": masked, "pairs": pairs} if masked or pairs or not predicted else {}
+    return {**scores, **({"predicted": predicted} if predicted else {}), **counts, "total": total}

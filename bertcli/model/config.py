@@ -113,7 +113,8 @@ def of_size(layers: int, width: int, heads: int, **others: Any) -> Config:
     )
 
 
-FEATURES = "bertcli-features"  # the `model_type` of a folder that holds no BERT, so that nothing takes it for one
+# The `model_type` of a folder that holds no BERT, or one that transformers has no class for and would read wrongly.
+FEATURES, OWN = "bertcli-features", "bertcli-bert"
 UNSAID = ("problem_type", "is_decoder", "bilstm", "layers")  # where they are None or 0; others are looked for as null
 
 # What may be learned before any task (section 5.1), and transformers' class for it.
@@ -133,7 +134,7 @@ VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 def from_json(values: dict[str, Any], file: str) -> Config:
     """Returns the config that a `config.json` holds; raises `BadData` naming the field that is not BERT's."""
-    if (kind := values.get("model_type", "bert")) != "bert":
+    if (kind := values.get("model_type", "bert")) not in ("bert", OWN):
         raise BadData(file=file, field="model_type", found=kind, expected="bert")
     if (position := values.get("position_embedding_type", "absolute")) != "absolute":
         raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
@@ -212,5 +213,9 @@ def to_json(config: Config | FeatureConfig, architecture: str | None, **others: 
     if config.labels:
         values["id2label"] = {str(number): name for number, name in enumerate(config.labels)}
         values["label2id"] = {name: number for number, name in enumerate(config.labels)}
-    kind = FEATURES if isinstance(config, FeatureConfig) else "bert"
+    kind = "bert"
+    if isinstance(config, FeatureConfig):
+        kind = FEATURES
+    elif architecture is None and (config.bilstm or config.is_decoder):
+        kind = OWN
     return {**head, "model_type": kind, **values, "dtype": "float32", **others}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,23 +52,15 @@ class LeftToRight(Pretraining):
         return {**example, **_all_of(example["ids"])}
 
     def masked(self, record: Record) -> Record:
-        """Returns a pair as it was before it was masked, each token but the first asked for."""
+        """Returns a pair as it was before it was masked, of which every token is asked for."""
         example = self._encode_pair(record, 0)
         tokens = [self.wordpiece.pieces[number] for number in example["ids"].tolist()]
-        return {**record, "tokens": tokens, "masked_positions": [*range(1, len(tokens))], "masked_tokens": tokens[1:]}
+        return {**record, "tokens": tokens, "masked_positions": None, "masked_tokens": None}
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Returns what masked pretraining does, with the `positions` from which the next tokens are predicted (M,)."""
         batch = super().collate(examples)
         return replace(batch, targets={**batch.targets, "positions": batch.targets["positions"] - 1})
-
-    # -- decode
-
-    def score(self, records: Iterable[Record]) -> dict[str, Any]:
-        """Returns LM loss, perplexity and accuracy, and the number of tokens that were predicted."""
-        found = super().score(records)
-        names = {"mlm_loss": "lm_loss", "mlm_accuracy": "lm_accuracy", "masked": "predicted"}
-        return {names.get(name, name): value for name, value in found.items() if name != "pairs"}
 
 
 def _all_of(ids: np.ndarray[Any, np.dtype[np.int32]]) -> Example:

@@ -135,7 +135,10 @@ def test_the_folder_is_transformers_and_knows_what_it_learned(trained: Path, ber
     notes = json.loads((trained / "model/bertcli.json").read_text())
     assert notes["objective"] == "ltr"
     assert not {"rate", "fates"} & notes.keys()
-    found = bertcli("predict", trained / "pairs.jsonl", "-m", trained / "model", "--top-k", 1).records
+    predicted = bertcli("predict", trained / "pairs.jsonl", "-m", trained / "model", "--top-k", 1)
+    (scores,) = bertcli("score", "pretraining", stdin=predicted.out).records
+    assert scores == pytest.approx(told["dev"], rel=1e-5)
+    found = predicted.records
     losses = [record["details"]["loss"] * (len(record["tokens"]) - 1) for record in found]
     assert sum(losses) / tokens == pytest.approx(told["dev"]["lm_loss"], rel=1e-5)
     right = sum(
@@ -169,6 +172,8 @@ def test_it_stays_causal_when_it_is_fine_tuned(
     values = json.loads((tmp_path / "tuned/config.json").read_text())
     assert values["is_decoder"] is True
     assert "architectures" not in values
+    with pytest.raises(ValueError, match="bertcli-bert"):  # it would read [CLS], which has seen nothing
+        models.transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned")
     answered = bertcli("predict", records, "-m", "tuned", "--device", "cpu")
     assert answered.status == 0, answered.err
     assert len(answered.records) == 24
