@@ -18,9 +18,9 @@ TASKS = ("classification", "regression", "tagging", "span", "choice", "pretraini
     reads=(
         "Predictions beside gold labels, as predict writes them: `prediction`, and `label` of classification, "
         "regression and choice, `labels` of tagging and of classification with several labels a text, `answers` of "
-        "span. pretraining: `masked_tokens`, or of a left-to-right model `tokens`, `prediction`, `details`, and `is_next` "
-        "where there are two segments. "
-        "pairs: `prediction`, and as far as they are there `phenomenon` and `paradigm`."
+        "span. pretraining: `masked_tokens`, or of a left-to-right model `tokens`, `prediction`, `details`, and "
+        "`is_next` where there are two segments. pairs: `prediction`, and as far as they are there `phenomenon` and "
+        "`paradigm`."
     ),
     writes="One plain JSON object with every metric of the task, in the units of the official scripts.",
     examples=[
