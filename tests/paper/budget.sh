@@ -10,58 +10,42 @@
 # read and compiled code is loaded; transformers' loop has all pairs in memory as ids by then. All runs in one WORK
 # share the vocabulary and the pairs, which the first of them makes, and may run side by side, one a card: the model of
 # each is WORK/ENGINE-SEED. On stdout comes one JSON line.
-set -euo pipefail
-: "${TEXT:?files of text, blank lines between documents}" "${HELDOUT:?files of text that is not learned from}"
 : "${BLIMP:?minimal pairs as BLiMP has them, in one file}" "${WORK:?a folder for all that is made}"
 ENGINE=${ENGINE:-bertcli} SECONDS_OF_TRAINING=${SECONDS_OF_TRAINING:-240} CALIBRATION=${CALIBRATION:-500}
-PRESET=${PRESET:-4x512} BATCH=${BATCH:-256} LENGTH=${LENGTH:-128} LR=${LR:-1e-3} WARMUP=${WARMUP:-0.01} SEED=${SEED:-0}
-PIECES=${PIECES:-30000} COPIES=${COPIES:-1} WORKERS=${WORKERS:-$(nproc)}
+PRESET=${PRESET:-4x512} LR_PRETRAIN=${LR_PRETRAIN:-5e-4} WARMUP=${WARMUP:-0.05} LENGTHS=${LENGTHS:-128} SEED=${SEED:-0}
 EVERY=${EVERY:-1}  # of BLiMP's pairs one in so many
 COMPILE=${COMPILE:-default}  # torch.compile's mode for transformers' loop on a GPU
-here=$(cd "$(dirname "$0")" && pwd)
-. "$here/made.sh"
+fitting=${STEPS-}
+. "$(dirname "$0")/steps.sh"
 [[ $ENGINE == @(bertcli|transformers) ]] || fail "ENGINE=$ENGINE: expected bertcli or transformers"
 [[ -r $BLIMP ]] || fail "BLIMP=$BLIMP: no such file"  # it is read last
+[[ $LENGTHS != *\ * ]] || fail "LENGTHS=$LENGTHS: expected one"
 model=$WORK/$ENGINE-$SEED
-mkdir -p "$WORK"
-
-pieces_of() { bertcli vocab "${@:2}" --size "$1" --workers "$WORKERS"; }  # SIZE FILE...
-
-pairs_of() {  # VOCAB LENGTH COPIES FILE...
-    bertcli read text "${@:4}" |
-        bertcli pairs -v "$1" --max-length "$2" --copies "$3" --workers "$WORKERS" --seed 0 --plain
-}
-
-masked_of() { pairs_of "$@" | bertcli mask -v "$1" --seed 0 --plain; }
+settings=(--preset "$PRESET" --batch-size "$BATCH_PRETRAIN" --max-length "$LENGTHS" --lr "$LR_PRETRAIN")
+settings+=(--warmup "$WARMUP" --seed "$SEED")
 
 train_bertcli() {  # FOLDER STEPS
-    bertcli pretrain "$WORK/pairs.jsonl" -v "$VOCAB" -o "$1" --force --steps "$2" --save-every 0 --preset "$PRESET" \
-        --batch-size "$BATCH" --max-length "$LENGTH" --lr "$LR" --warmup "$WARMUP" --seed "$SEED" >&2
+    bertcli pretrain "$PAIRS/$LENGTHS" -v "$VOCAB" -o "$1" --force --steps "$2" --save-every 0 "${settings[@]}" \
+        $PRETRAIN_OPTIONS >&2
 }
 
 train_for_seconds_bertcli() {
-    if [[ -z ${STEPS-} ]]; then
+    if [[ -z $fitting ]]; then
         train_bertcli "$model-calibration" "$CALIBRATION"
-        STEPS=$(python3 "$here/budget.py" steps "$model-calibration/log.jsonl" "$SECONDS_OF_TRAINING")
+        fitting=$(python3 "$here/budget.py" steps "$model-calibration/log.jsonl" "$SECONDS_OF_TRAINING")
     fi
-    train_bertcli "$model" "$STEPS"
+    train_bertcli "$model" "$fitting"
 }
 
 train_for_seconds_transformers() {
     PYTHONPATH=$here/../..${PYTHONPATH:+:$PYTHONPATH} python3 "$here/transformers_loop.py" \
-        "$WORK/pairs.jsonl" -v "$VOCAB" -o "$model" ${STEPS:+--steps "$STEPS"} --seconds "$SECONDS_OF_TRAINING" \
-        --calibration "$CALIBRATION" --preset "$PRESET" --batch-size "$BATCH" --max-length "$LENGTH" --lr "$LR" \
-        --warmup "$WARMUP" --seed "$SEED" --compile "$COMPILE"
+        "$PAIRS/$LENGTHS" -v "$VOCAB" -o "$model" ${fitting:+--steps "$fitting"} --seconds "$SECONDS_OF_TRAINING" \
+        --calibration "$CALIBRATION" "${settings[@]}" --compile "$COMPILE"
 }
 
-if [[ -z ${VOCAB-} ]]; then
-    VOCAB=$WORK/vocab.txt
-    made "$VOCAB" pieces_of "$PIECES" $TEXT
-fi
-made "$WORK/pairs.jsonl" pairs_of "$VOCAB" "$LENGTH" "$COPIES" $TEXT
-made "$WORK/heldout.jsonl" masked_of "$VOCAB" "$LENGTH" 1 $HELDOUT
+prepare_text
 "train_for_seconds_$ENGINE"
-bertcli predict "$WORK/heldout.jsonl" -m "$model" | bertcli score pretraining > "$model/heldout.json"
+bertcli predict "$PAIRS/heldout" -m "$model" | bertcli score pretraining > "$model/heldout.json"
 bertcli read blimp "$BLIMP" --plain | awk -v every="$EVERY" 'NR % every == 0' |
     bertcli predict --pseudo-likelihood -m "$model" | bertcli score pairs > "$model/blimp.json"
 python3 "$here/budget.py" told "$model"

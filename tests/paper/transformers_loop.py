@@ -1,6 +1,6 @@
 """Pre-training as one would write it without bertcli: a loop over transformers' BertForPreTraining.
 
-python tests/paper/transformers_loop.py PAIRS.jsonl -v VOCAB -o FOLDER (--seconds 240 | --steps N), and more: --help
+python tests/paper/transformers_loop.py PAIRS.jsonl.zst -v VOCAB -o FOLDER (--seconds 240 | --steps N), and more: --help
 
 All pairs are on the device as ids before the clock starts; masks are made there, afresh each epoch, by the rule of
 transformers' collator. Every sequence is padded to --max-length: nine in ten have it, so that the longest of a batch
@@ -14,6 +14,7 @@ in transformers.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import shutil
 import time
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import zstandard
 from torch import Tensor
 from transformers import BertConfig, BertForPreTraining, get_linear_schedule_with_warmup
 
@@ -38,8 +40,9 @@ Columns = dict[str, Tensor]
 def read(file: Path, ids: dict[str, int], length: int) -> Columns:
     """Returns all pairs: `ids` (N, length), padded with 0, and of each its `length`, B's first token, its label."""
     rows, numbers = [], []
-    with file.open("rb") as lines:
-        for record in map(json.loads, lines):
+    with file.open("rb") as packed:
+        whole = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+        for record in map(json.loads, io.BufferedReader(whole)):
             tokens = [ids[token] for token in record["tokens"]]
             rows.append(torch.tensor(tokens + [0] * (length - len(tokens)), dtype=torch.int32))
             numbers.append((len(tokens), record["segment_b"], int(not record["is_next"])))

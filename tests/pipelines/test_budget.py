@@ -18,7 +18,8 @@ from bertcli.demo import CORPUS
 
 FILES = {"TEXT": "one.txt two.txt", "HELDOUT": "heldout.txt", "BLIMP": "blimp.jsonl", "WORK": "work", "EVERY": "3"}
 TIMES = {"SECONDS_OF_TRAINING": "1", "CALIBRATION": "20", "WORKERS": "1"}
-SETTINGS = {**FILES, **TIMES, "PRESET": "1x64", "BATCH": "8", "LENGTH": "32", "LR": "1e-2", "PIECES": "1000"}
+SIZES = {"PRESET": "1x64", "BATCH_PRETRAIN": "8", "LENGTHS": "32", "VOCAB_OPTIONS": "--size 1000"}
+SETTINGS = {**FILES, **TIMES, **SIZES, "LR_PRETRAIN": "1e-2", "WARMUP": "0.01"}
 PATIENCE = 4.0  # seconds that one of training may become where another process takes the core
 
 
@@ -52,13 +53,12 @@ def test_both_engines_get_the_same_seconds_and_data(program: Program, tmp_path: 
         assert told["mlm_loss"] < math.log(1000) - 0.1, "it has learned nothing"
         assert 0.3 < told["nsp_accuracy"] <= 1
         assert told["minimal_pairs"] == 2
-        made[engine] = (tmp_path / "work" / "pairs.jsonl").stat().st_mtime_ns
+        made[engine] = (tmp_path / "work" / "pairs" / "32").stat().st_mtime_ns
     assert made["bertcli"] == made["transformers"], "pairs are made once"
-    result = budget_of(LENGTH="48")
-    assert result.status == 2
-    assert result.err == (
-        "budget.sh: work/pairs.jsonl is of other parameters, see work/pairs.jsonl.by; name another WORK\n"
-    )
+    for changed, told in (({"TEXT": "two.txt"}, "vocab.txt is of other parameters"), ({"LENGTHS": "8 9"}, "one\n")):
+        result = budget_of(**changed)
+        assert result.status == 2
+        assert told in result.err
     *_, last = rows_of(tmp_path / "work" / "bertcli-0")
     assert last["lr"] == pytest.approx(1e-2 / (last["step"] - int(0.01 * last["step"]))), "the rate falls to 0"
 
