@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from bertcli.commands import inference, owned, training
-from bertcli.commands.options import Integer, applied
+from bertcli.commands.options import Integer, applied, typed
 from bertcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def begun(
         raise UsageError("--max-length: with --features whole sentences are read")
     units = bilstm_units or UNITS
     if has_vectors:  # the variable, and the default, may be there for other commands
-        is_typed = click.get_current_context().get_parameter_source("model") is ParameterSource.COMMANDLINE
-        return Vectors(streams, units, model if is_typed else None)
+        return Vectors(streams, units, model if typed("model") else None)
     folder = inference.open_model(streams, model)
     return Model(streams, folder, task_name, folder.length(max_length, usual), own, units if bilstm else 0)
 

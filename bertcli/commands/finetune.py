@@ -163,8 +163,8 @@ def command(
 
     A head that the model already has, with the BiLSTM below it, is kept where task, labels and units agree; a fresh one
     is named on stderr. The folder opens in transformers as BertForSequenceClassification, BertForTokenClassification,
-    BertForQuestionAnswering or BertForMultipleChoice; with a BiLSTM it is bertcli's own. torchrun -m bertcli finetune …
-    trains on several GPUs, which share the examples of each step.
+    BertForQuestionAnswering or BertForMultipleChoice; with a BiLSTM, or of a left-to-right model, it is bertcli's own.
+    torchrun -m bertcli finetune … trains on several GPUs, which share the examples of each step.
     """
     from bertcli.engine.sweep import Sweep, planned
 

@@ -99,7 +99,8 @@ def command(
     Every record comes out, in order; blank lines are passed over. Input whose first character is not { is plain text,
     a record a line. Texts are gathered and computed by length; where the input pauses, what has come is answered at
     once. What is longer than the model is read in overlapping windows, combined as for `finetune`; where a gap is to
-    be filled it is an error.
+    be filled it is an error. A left-to-right model fills a gap from what is before it, and of a pair without gaps it is
+    asked for every token but the first.
 
     With `--pseudo-likelihood` a pre-trained model hides each piece of a text in turn and tells the log of its
     probability given all the others, in nats; their sum is the text's (Salazar et al. 2020). `log_likelihoods` has one

@@ -14,7 +14,6 @@ from bertcli.engine.recompute import recompute
 from bertcli.errors import UsageError
 from bertcli.model.attention import has_packed_kernel
 from bertcli.model.bert import Embeddings, Layer
-from bertcli.model.config import Config
 from bertcli.model.heads import FeatureNetwork, MaskedLanguageHead, Network
 
 # Tokens of one forward pass where `--max-tokens` is not given: they fill the device without filling its memory.
@@ -94,14 +93,15 @@ class Device:
         """Returns the tokens of a pass for which there is memory, at least one."""
         memory = USABLE * torch.cuda.get_device_properties(self.device).total_memory
         memory -= STATE * sum(map(torch.numel, network.parameters()))
-        return max(1, int(memory / self._kept(network.config)))
+        return max(1, int(memory / self._kept(network)))
 
-    def _kept(self, config: Config) -> int:
+    def _kept(self, network: Network) -> int:
         """Returns the bytes that training keeps of a token."""
+        config = network.config
         each = KEPT if self.kernels else KEPT_PLAIN if self.precision == "bf16" else KEPT_FP32
         layers = config.num_hidden_layers
         width = each + KEPT_INPUT * layers if self.recomputes else each * layers
-        scores = SCORES_EACH if config.is_decoder else SCORES
+        scores = SCORES_EACH if config.is_decoder and "mlm" in network.heads else SCORES
         return width * config.hidden_size + KEPT_BILSTM * config.bilstm + int(scores * config.vocab_size)
 
     def is_compiled(self, *, is_long: bool) -> bool:

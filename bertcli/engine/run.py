@@ -31,6 +31,7 @@ from bertcli.engine.signals import Signals
 from bertcli.engine.spool import Spool
 from bertcli.engine.train import Trainer
 from bertcli.errors import BadData, Diverged, IOFailed, many
+from bertcli.model.config import class_for
 from bertcli.model.heads import Network
 from bertcli.parallel import Pool
 from bertcli.records import Record
@@ -329,9 +330,8 @@ class Run:
             **({"dev": self.dev_scores} if self.dev else {}),
             **({"failed": True} if self._now.scores and not self._now.is_sound else {}),
         }
-        task = self.task
-        head = task.architecture if network.has_class else None
-        save_folder(path, network, head, task.wordpiece, task.max_length, notes)
+        task, kind = self.task, class_for(network.config, self.task.architecture)
+        save_folder(path, network, kind, task.wordpiece, task.max_length, notes)
 
     @property
     def kept_row(self) -> Record:

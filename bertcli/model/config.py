@@ -119,6 +119,7 @@ UNSAID = ("problem_type", "is_decoder", "bilstm", "layers")  # where they are No
 
 # What may be learned before any task (section 5.1), and transformers' class for it.
 OBJECTIVES = {"mlm+nsp": "BertForPreTraining", "mlm": "BertForMaskedLM", "ltr": "BertLMHeadModel"}
+CAUSAL = (OBJECTIVES["ltr"], "BertModel")  # what reads from left to right: others read [CLS], which then sees nothing
 NAMED = ("BertForSequenceClassification", "BertForTokenClassification")  # transformers classes whose outputs have names
 
 LARGEST = 1 << 24  # of any size; weights of it are nobody's, and what the weights have is compared when they are opened
@@ -141,7 +142,7 @@ def from_json(values: dict[str, Any], file: str) -> Config:
     if cross := values.get("add_cross_attention"):
         raise BadData(file=file, field="add_cross_attention", found=cross, expected="false: attention to itself alone")
     given = _given(Config, values, file)
-    _check_direction(given.get("is_decoder", False), architecture(values, file), file)
+    _check_direction(given, architecture(values, file), file)
     if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:
         raise BadData(file=file, field="hidden_act", found=activation, expected=" or ".join(ACTIVATIONS))
     try:
@@ -174,13 +175,21 @@ def architecture(values: dict[str, Any], file: str) -> str | None:
     return names[0] if names else None
 
 
-def _check_direction(is_decoder: bool, kind: str | None, file: str) -> None:
-    """Raise `BadData` where a class of transformers does not go with the direction of attention.
+def class_for(config: Config | FeatureConfig, kind: str | None) -> str | None:
+    """Returns the transformers class `kind` where it reads such a network rightly: none of them has a BiLSTM."""
+    is_foreign = isinstance(config, FeatureConfig) or config.bilstm or (config.is_decoder and kind not in CAUSAL)
+    return None if is_foreign else kind
 
-    Its classifiers read [CLS], which sees nothing where attention is to the left; a model that predicts the next token
-    must not see it.
-    """
-    if is_decoder and kind not in (OBJECTIVES["ltr"], "BertModel", None):
+
+def is_own(config: Config, kind: str | None) -> bool:
+    """Returns whether a folder of that config and class is of a network that transformers has no class for."""
+    return bool(config.bilstm) or (config.is_decoder and kind is None)
+
+
+def _check_direction(given: dict[str, Any], kind: str | None, file: str) -> None:
+    """Raise `BadData` where a class does not go with the direction of attention: what predicts must not see ahead."""
+    is_decoder = given.get("is_decoder", False)
+    if is_decoder and kind not in (*CAUSAL, None):
         raise BadData(file=file, field="is_decoder", found=True, expected=f"false, as {kind} reads both sides")
     if kind == OBJECTIVES["ltr"] and not is_decoder:
         raise BadData(file=file, field="is_decoder", found=False, expected=f"true, as {kind} predicts the next token")
@@ -216,6 +225,6 @@ def to_json(config: Config | FeatureConfig, architecture: str | None, **others: 
     kind = "bert"
     if isinstance(config, FeatureConfig):
         kind = FEATURES
-    elif architecture is None and (config.bilstm or config.is_decoder):
+    elif is_own(config, architecture):
         kind = OWN
     return {**head, "model_type": kind, **values, "dtype": "float32", **others}

@@ -86,11 +86,6 @@ class Network(nn.Module):
         self.bilstm = bilstm(config)
         self.heads = nn.ModuleDict(heads)
 
-    @property
-    def has_class(self) -> bool:
-        """Returns whether transformers has a class for it: none has a BiLSTM, and causal ones predict tokens only."""
-        return self.bilstm is None and (not self.config.is_decoder or "mlm" in self.heads)
-
     def hidden(self, packed: Packed) -> Tensor:
         """Returns the vector of each token that heads read: (T, `head_width`)."""
         hidden = self.bert(packed)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from bertcli.errors import BadData
-from bertcli.model.config import OBJECTIVES
+from bertcli.model.config import OBJECTIVES, is_own
 from bertcli.tasks.choice import Choice
 from bertcli.tasks.classification import ONE, SEVERAL, Classification
 from bertcli.tasks.features import FeatureTagging
@@ -41,7 +41,7 @@ def new(name: str, wordpiece: WordPiece, max_length: int, **own: Any) -> Task:
 
 def kind_of(model: ModelFolder) -> str | None:
     """Returns the transformers class whose head a folder has; where transformers has none, its notes tell the task."""
-    if _is_own(model):
+    if is_own(model.config, model.architecture):
         task = FINETUNED.get(str(model.notes.get("task")))
         return task and task.architecture
     return model.architecture
@@ -75,7 +75,7 @@ def of_folder(
     if kind == "BertForMultipleChoice":
         return Choice(wordpiece, max_length, cut=_noted(model, "cut"))
     objective = next((name for name, own in OBJECTIVES.items() if own == kind), None)
-    if kind is None and _is_own(model):
+    if kind is None and is_own(model.config, model.architecture):
         file, found = str(model.path / "bertcli.json"), model.notes.get("task")
         raise BadData(file=file, field="task", found=found, expected=" or ".join(FINETUNED))
     if objective is None:
@@ -85,11 +85,6 @@ def of_folder(
     if pseudo_likelihood:
         return (Likelihood if model.config.is_decoder else PseudoLikelihood)(wordpiece, max_length)
     return PRETRAINING[objective](wordpiece, max_length, objective=objective, top_k=top_k, training=False)
-
-
-def _is_own(model: ModelFolder) -> bool:
-    """Returns whether transformers has no class for a folder, whose notes alone then tell the task."""
-    return bool(model.config.bilstm) or (model.config.is_decoder and model.architecture is None)
 
 
 def _labels(model: ModelFolder | FeatureFolder) -> tuple[str, ...]:

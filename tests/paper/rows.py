@@ -17,7 +17,7 @@ from typing import Any
 
 Row = dict[str, Any]
 PERCENT = ("tagging", "span")  # tasks whose scores are of 100 as they are; the others' are fractions
-NATS = ("mlm_loss", "perplexity")
+LOSSES = ("mlm_loss", "perplexity")  # and these, of whatever task
 
 
 def of_runs(row: str, column: str, folder: Path) -> Iterator[Row]:
@@ -27,7 +27,7 @@ def of_runs(row: str, column: str, folder: Path) -> Iterator[Row]:
     """
     path = folder / "bertcli.json"
     notes = json.loads(path.read_text()) if path.exists() else {"runs": [scored(folder)], "task": ""}
-    scale = 1 if notes["task"] in PERCENT or column in NATS else 100
+    scale = 1 if notes["task"] in PERCENT or column in LOSSES else 100
     for run in notes.get("runs") or [only_run(notes)]:
         value = run["dev"].get(column, run["value"])
         own = {name: run[name] for name in ("lr", "seed", "failed") if name in run}

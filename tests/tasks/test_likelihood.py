@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 from pathlib import Path
 from typing import Any
 
 import models
 import pytest
 import torch
+from likely import LONGEST, UNSCORED, answers, assert_chances, ids_of, text_of
 
 from bertcli.errors import BadData
 from bertcli.tasks import of_folder
@@ -18,8 +18,6 @@ from bertcli.tasks.pseudo_likelihood import PseudoLikelihood
 from bertcli.weights.safetensors import open_folder
 
 WORDPIECE = models.wordpiece()
-LONGEST = 64
-UNSCORED = {WORDPIECE.mask, WORDPIECE.cls, WORDPIECE.sep}
 Chances = list[tuple[int, float]]  # ids and their log p, as far as they are scored
 
 
@@ -33,18 +31,6 @@ def theirs(model: Path) -> Any:
     return models.transformers.BertLMHeadModel.from_pretrained(model).eval()
 
 
-def answers(path: Path, records: list[dict[str, Any]], max_tokens: int = 4096) -> list[dict[str, Any]]:
-    return models.answers(path, records, max_tokens, max_length=LONGEST, pseudo_likelihood=True)
-
-
-def text_of(words: int, seed: int) -> str:
-    return models.text(random.Random(seed), words)
-
-
-def ids_of(text: str) -> list[int]:
-    return WORDPIECE.encode(text, mask_is_special=True).ids
-
-
 @torch.no_grad()
 def chances(theirs: Any, inputs: dict[str, torch.Tensor]) -> Chances:
     """Returns each token but the first, and its log p."""
@@ -54,14 +40,6 @@ def chances(theirs: Any, inputs: dict[str, torch.Tensor]) -> Chances:
 
 def scored(each: Chances) -> Chances:
     return [(number, log) for number, log in each if number not in UNSCORED]
-
-
-def assert_chances(answer: dict[str, Any], expected: Chances) -> None:
-    """Assert that an answer tells these tokens and their log p."""
-    details = answer["details"]
-    assert details["tokens"] == [models.PIECES[number] for number, _ in expected]
-    assert details["log_likelihoods"] == pytest.approx([log for _, log in expected], abs=1e-5)
-    assert answer["prediction"] == details["log_likelihood"] == math.fsum(details["log_likelihoods"])
 
 
 TEXTS = [{"text": text_of(words, words)} for words in range(1, 9)]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import pickle
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import models
 import pytest
 import torch
+from likely import LONGEST, UNSCORED, answers, assert_chances, ids_of, text_of
 from program import Result
 
 from bertcli.errors import BadData
@@ -19,25 +18,11 @@ from bertcli.tasks.pseudo_likelihood import PseudoLikelihood
 
 WORDPIECE = models.wordpiece()
 MASK = WORDPIECE.mask
-LONGEST = 64
-UNSCORED = {MASK, WORDPIECE.cls, WORDPIECE.sep}
 
 
 @pytest.fixture(scope="module", params=["BertForPreTraining", "BertForMaskedLM"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return models.save(models.theirs(request.param), tmp_path_factory.mktemp("model"))
-
-
-def answers(path: Path, records: list[dict[str, Any]], max_tokens: int = 4096) -> list[dict[str, Any]]:
-    return models.answers(path, records, max_tokens, max_length=LONGEST, pseudo_likelihood=True)
-
-
-def text_of(words: int, seed: int) -> str:
-    return models.text(random.Random(seed), words)
-
-
-def ids_of(text: str) -> list[int]:
-    return WORDPIECE.encode(text, mask_is_special=True).ids
 
 
 @torch.no_grad()
@@ -46,14 +31,6 @@ def chance(theirs: Any, inputs: dict[str, torch.Tensor], place: int) -> float:
     ids = inputs["input_ids"].clone()
     ids[0, place] = MASK
     return float(theirs(**{**inputs, "input_ids": ids}).logits[0, place].log_softmax(-1)[inputs["input_ids"][0, place]])
-
-
-def assert_chances(answer: dict[str, Any], expected: list[tuple[int, float]]) -> None:
-    """Assert that an answer tells these tokens and their log p."""
-    details = answer["details"]
-    assert details["tokens"] == [models.PIECES[number] for number, _ in expected]
-    assert details["log_likelihoods"] == pytest.approx([log for _, log in expected], abs=1e-5)
-    assert answer["prediction"] == details["log_likelihood"] == math.fsum(details["log_likelihoods"])
 
 
 TEXTS = [{"text": text_of(words, words)} for words in range(1, 9)]
