@@ -52,6 +52,20 @@ def test_next_sentences_count_where_truth_and_prediction_are_there() -> None:
     assert (found["pairs"], found["nsp_accuracy"]) == (3, pytest.approx(2 / 3))
 
 
+def whole(given: str, said: str, loss: float) -> dict[str, object]:
+    """Returns what a left-to-right model says of a pair in which nothing is masked."""
+    return {"tokens": given.split(), "prediction": [[{"token": token}] for token in said.split()]} | {
+        "details": {"loss": loss}
+    }
+
+
+def test_of_a_left_to_right_model_every_token_but_the_first_counts() -> None:
+    found = score([whole("[CLS] a b [SEP]", "a a [SEP]", 2.0), whole("[CLS] [SEP]", "b", 6.0)])
+    assert found == {"lm_loss": 3.0, "perplexity": math.exp(3.0), "lm_accuracy": 0.5, "predicted": 4, "total": 2}
+    both = score([whole("[CLS] a", "a", 1.0), record(["a"], ["b"], [2.0])])
+    assert (both["lm_loss"], both["mlm_loss"], both["predicted"], both["masked"]) == (1.0, 2.0, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
@@ -59,6 +73,7 @@ def test_next_sentences_count_where_truth_and_prediction_are_there() -> None:
             record(["a", "b"], ["a"], [1.0]),
             "'prediction': found 1, expected 2 positions, as in masked_tokens",
         ),
+        (whole("[CLS] a b", "a", 1.0), "'prediction': found 1, expected 2 positions, as in tokens"),
         (record(["a"], ["a"], []), "'details.loss': found nothing, expected a number"),
         (record(["a"], ["a"], [1.0]) | {"prediction": [[]]}, "'prediction': a position without a token"),
         (record(["a"], ["a"], [1.0]) | {"prediction": [["a"]]}, "'prediction': a position without a token"),
