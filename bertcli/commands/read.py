@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from bertcli.commands import foreign, options, owned
-from bertcli.commands.streams import Streams
+from bertcli.commands.streams import Streams, readable
 from bertcli.formats import GLOBAL_IDS, PREDICTIONS, READERS, Reader, answered, predictions, reader
 from bertcli.schemes import SCHEMES
 
@@ -121,10 +123,10 @@ def command(streams: Streams, name: str, **given: Any) -> None:
 
     A record is written as soon as its last line is there, but for squad and triviaqa, whose files are one object. Its
     `id` is its number in the file, from "0", or the file's own where the format has one; with several files, the file's
-    name comes before it, as in "b.txt:0", but for squad, triviaqa and blimp, whose ids are unique. With `--document
-    line` each line becomes a document's `text`, unless `--split` asks for sentences. The rows of conll have up to five
-    columns, first the word and last the label; those between pass as `columns`, and `document` tells where -DOCSTART-
-    stood. The other fields of blimp pass under their own names.
+    name comes before it, as in "b.txt:0" (with the folders below the one that all are in), but for squad, triviaqa and
+    blimp, whose ids are unique. With `--document line` each line becomes a document's `text`, unless `--split` asks for
+    sentences. The rows of conll have up to five columns, first the word and last the label; those between pass as
+    `columns`, and `document` tells where -DOCSTART- stood. The other fields of blimp pass under their own names.
 
     GLUE's columns are found by the names in the header, so that others may be there too; nothing is quoted, and white
     space round a column is dropped. Labels are the task's own; test files have none.
@@ -138,11 +140,21 @@ def command(streams: Streams, name: str, **given: Any) -> None:
     read, files = chosen(streams, name, owned.own(name, given)), streams.lines()
     prefixed = len(streams.files) > 1 and name not in GLOBAL_IDS
     with streams.writer() as out:
-        for lines in files:
-            prefix = f"{lines.name}:" if prefixed else ""
+        for lines, told in zip(files, names(streams.files), strict=True):
+            prefix = f"{told}:" if prefixed else ""
             for record in read(lines):
                 named = {name: prefix + record[name] for name in ("id", "document") if prefix and name in record}
                 out.write(record | named)
+
+
+def names(files: Sequence[str]) -> list[str]:
+    """Returns what the files are called in ids: their paths below the folder that holds them all.
+
+    So randomness, which is drawn from ids, is the same wherever that folder lies, and however the command came to it.
+    """
+    folders = [os.path.dirname(os.path.abspath(file)) for file in files if file != "-"]
+    top = os.path.commonpath(folders) if folders else ""
+    return ["<stdin>" if file == "-" else readable(os.path.relpath(os.path.abspath(file), top)) for file in files]
 
 
 def chosen(streams: Streams, name: str, given: dict[str, Any]) -> Reader:

@@ -84,6 +84,13 @@ def test_several_files_give_their_names_to_the_ids(shell: Callable[..., Result])
     ]
 
 
+def test_ids_do_not_depend_on_where_the_files_lie(shell: Callable[..., Result]) -> None:
+    make = "mkdir -p one/a one/b; echo x > one/a/x.txt; echo y > one/b/x.txt; cp -r one two; "
+    for files in ("one/a/x.txt one/b/x.txt", "$PWD/two/a/x.txt two/../two/b/x.txt"):
+        records = shell(f"{make}bertcli read text {files}").records
+        assert [record["id"] for record in records] == ["a/x.txt:0", "b/x.txt:0"]
+
+
 def test_more_files_than_a_process_may_hold_open(shell: Callable[..., Result]) -> None:
     line = "ulimit -n 40; for n in {1..90}; do echo $n > $n; done; bertcli read text --document file {1..90}"
     assert [record["sentences"] for record in shell(line).records] == [[str(n)] for n in range(1, 91)]
