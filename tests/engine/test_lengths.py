@@ -156,15 +156,3 @@ def test_a_model_is_kept_at_each_step_asked_for_however_the_run_is_stopped(
     assert (tmp_path / "model" / "steps" / "12" / "model.safetensors").read_bytes() == (
         tmp_path / "model" / "model.safetensors"
     ).read_bytes()
-
-
-def test_a_rate_leaves_out_what_the_first_step_waits_for() -> None:
-    from bertcli.commands.progress import Pace
-
-    pace = Pace()
-    assert str(pace) == "0.0 k tokens/s"
-    pace.add({"tokens": 5000, "seconds": 50.0})
-    assert str(pace) == "0.1 k tokens/s"
-    for second in (51.0, 52.0):
-        pace.add({"tokens": 4000, "seconds": second})
-    assert str(pace) == "4.0 k tokens/s"
