@@ -1,7 +1,8 @@
 """What came of the models that a table compares, as rows of JSON for table.py.
 
 python rows.py WORK < CELLS: a cell is a line of ROW, COLUMN, MODEL, TASK and its options, parted by tabs; each run of
-its fine-tuning gives a row with its score (of 100), learning rate and seed.
+its fine-tuning gives a row with its score (of 100), learning rate and seed; and `by`, what the runs are compared by,
+where that is another score.
 python rows.py WORK --models < MODELS: of each model that was pre-trained there, a row for each thing there is to tell.
 """
 
@@ -32,6 +33,7 @@ def of_runs(row: str, column: str, folder: Path) -> Iterator[Row]:
         value = run["dev"].get(column, run["value"])
         own = {name: run[name] for name in ("lr", "seed", "failed") if name in run}
         own |= {"step": int(column)} if column.isdigit() else {}
+        own |= {"by": run["value"]} if run["value"] not in (None, value) else {}
         yield {"row": row, "column": column, "score": None if value is None else scale * value} | own
 
 

@@ -1,9 +1,10 @@
 """Prints rows of scores as a Markdown table: means over seeds, and whether they differ beyond doubt.
 
 python table.py [OPTION...] < ROWS. A row of JSON has `row`, `column` and `score`, and where it is one run of several
-`lr` and `seed`; of a cell's learning rates the one with the best mean counts. With --beside ROW each cell has the
-difference to that row in its column too, with --average each row the average of its columns; --digits are those after
-the point. With --rows, the rows that count are printed as they came, but for those of runs that diverged.
+`lr` and `seed`; of a cell's learning rates the one with the best mean counts, of `by` where the rows have that. With
+--beside ROW each cell has the difference to that row in its column too, with --average each row the average of its
+columns; --digits are those after the point. With --rows, the rows that count are printed as they came, but for those of
+runs that diverged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def scores(rows: list[Row]) -> list[float]:
 
 def merit(rows: list[Row]) -> tuple[bool, float]:
     """Returns what is higher for the better of two learning rates."""
-    return len(scores(rows)) == len(rows), fmean(scores(rows) or [0.0])
+    known = [row.get("by", row["score"]) for row in rows if row["score"] is not None]
+    return len(known) == len(rows), fmean(known or [0.0])
 
 
 def spread(values: list[float]) -> float | None:
