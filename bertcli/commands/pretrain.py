@@ -129,13 +129,13 @@ def command(
     scores are then lm_loss and lm_accuracy, of every token but the first.
 
     The first epoch trains as the input arrives, through a shuffle buffer; later epochs are permutations of all that was
-    read. Masked pairs keep their masks; pairs are masked afresh each epoch. The folder opens in transformers as
-    BertForPreTraining, as BertForMaskedLM under the objective mlm, as BertLMHeadModel under ltr. --start begins a new
-    run from weights; --resume, with the same options, goes on with an old one: at its place in the same input, or at
-    the first record of another, such as longer sequences with another --max-length. Beside the model, -o holds
-    log.jsonl, a line a step with its losses, scores.jsonl, a line for each time that --dev was scored, and while the
-    run goes on checkpoint/. SIGINT, SIGTERM and SIGUSR1 save a checkpoint first. A loss that is no finite number ends
-    the run, with a checkpoint of the step before.
+    read. Masked pairs keep their masks, so options of masks are refused; pairs are masked afresh each epoch. The folder
+    opens in transformers as BertForPreTraining, as BertForMaskedLM under the objective mlm, as BertLMHeadModel under
+    ltr. --start begins a new run from weights; --resume, with the same options, goes on with an old one: at its place
+    in the same input, or at the first record of another, such as longer sequences with another --max-length. Beside the
+    model, -o holds log.jsonl, a line a step with its losses, scores.jsonl, a line for each time that --dev was scored,
+    and while the run goes on checkpoint/. SIGINT, SIGTERM and SIGUSR1 save a checkpoint first. A loss that is no finite
+    number ends the run, with a checkpoint of the step before.
 
     torchrun -m bertcli pretrain … trains on several GPUs, or machines, which share the examples of each step.
     """
@@ -158,9 +158,10 @@ def new_task(objective: str, wordpiece: WordPiece, max_length: int, *, rule: Mas
     """Returns what is to be learned; raises `UsageError` for an option of masks where nothing is masked."""
     from bertcli.tasks import PRETRAINING
 
-    task = PRETRAINING[objective](wordpiece, max_length, objective=objective, rule=rule, seed=seed)
-    if task.is_causal and (typed := options.typed(*vars(rule))):
-        raise UsageError(f"{typed[0]}: nothing is masked under --objective {objective}")
+    asked = next(iter(options.typed(*vars(rule))), "")
+    task = PRETRAINING[objective](wordpiece, max_length, objective=objective, rule=rule, seed=seed, asked=asked)
+    if task.is_causal and asked:
+        raise UsageError(f"{asked}: nothing is masked under --objective {objective}")
     return task
 
 

@@ -41,12 +41,16 @@ class Pretraining(Task):
         objective: str = "mlm+nsp",
         rule: MaskRule | None = None,
         seed: int = 0,
+        asked: str = "",
         top_k: int = 1,
         training: bool = True,
     ) -> None:
-        """Take how to mask pairs that come without masks, and how many pieces to name for each hidden one."""
+        """Take how to mask pairs that come without masks, and how many pieces to name for each hidden one.
+
+        `asked` is the option by which somebody asked for such a rule: pairs that have masks would not obey it.
+        """
         self.wordpiece, self.max_length, self.objective = wordpiece, max_length, objective
-        self.rule = rule or MaskRule()
+        self.rule, self._asked = rule or MaskRule(), asked
         self.seed, self.top_k, self.training = seed, top_k, training
         self.architecture = OBJECTIVES[objective]
         self.pooler = self.has_nsp = objective == "mlm+nsp"
@@ -64,6 +68,8 @@ class Pretraining(Task):
 
     def learn_at(self, record: Record, index: int) -> list[Example]:
         """Returns the one sequence of a pair or a masked pair; one that is to be masked is known by id or index."""
+        if self._asked and record.get("masked_positions") is not None:
+            raise BadData(f"masked already, so that {self._asked} changes nothing", field="masked_positions")
         return self.encode(record, index)
 
     def encode(self, record: Record, index: int = 0) -> list[Example]:

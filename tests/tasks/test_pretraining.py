@@ -226,6 +226,11 @@ def test_sequences_without_masks_go_all_the_way(bertcli: Callable[..., Result], 
         predicted = bertcli("predict", "masked.jsonl", "-m", name[:5], "--max-tokens", 40)
         (scores,) = bertcli("score", "pretraining", stdin=predicted.out).records
         assert scores == pytest.approx(trained.records[0]["dev"], rel=1e-5)
+    refused = bertcli("pretrain", "masked.jsonl", "-o", "refused", *rule, *small)
+    assert refused.status == 65
+    assert refused.err.endswith(
+        "masked.jsonl:1: field 'masked_positions': masked already, so that --rate changes nothing\n"
+    )
     bare = models.lines([record for record in masked.records if not record["masked_tokens"]])
     predicted = bertcli("predict", "-m", "pairs", stdin=bare)
     assert {tuple(record["details"]) for record in predicted.records} == {("is_next_probability",)}
