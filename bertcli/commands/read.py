@@ -140,8 +140,8 @@ def command(streams: Streams, name: str, **given: Any) -> None:
     read, files = chosen(streams, name, owned.own(name, given)), streams.lines()
     prefixed = len(streams.files) > 1 and name not in GLOBAL_IDS
     with streams.writer() as out:
-        for lines, told in zip(files, names(streams.files), strict=True):
-            prefix = f"{told}:" if prefixed else ""
+        for lines, called in zip(files, names(streams.files), strict=True):
+            prefix = f"{called}:" if prefixed else ""
             for record in read(lines):
                 named = {name: prefix + record[name] for name in ("id", "document") if prefix and name in record}
                 out.write(record | named)
