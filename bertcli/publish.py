@@ -20,7 +20,11 @@ COMMITTED = ".model"  # files that are on the disk, all of them, and only have t
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Gives a temporary path beside `path` and renames it there, on disk, once it was written without an error."""
+    """Gives a temporary path beside `path` and renames it there, on disk, once it was written without an error.
+
+    A link stays what it is, and the file that it names is replaced.
+    """
+    path = path.resolve()
     temporary = _hidden(path, "new")
     try:
         yield temporary

@@ -257,7 +257,7 @@ def test_one_input_gives_the_same_bytes_whoever_draws(
     line = ["plot", "a.jsonl", "-o"]
     assert bertcli(*line, f"one{suffix}").status == 0
     (tmp_path / "matplotlibrc").write_text("axes.facecolor: red\nbackend: tkagg\nno.such: setting\n")
-    variables = environment() | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "7"}
+    variables = environment() | {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "7", "MPLBACKEND": "none"}
     command = [sys.executable, "-m", "bertcli", *line, f"other{suffix}"]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -285,6 +285,10 @@ def test_a_picture_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("nowhere/a.svg", "b.svg"):
         with pytest.raises(CannotCreate, match=f"{name}: "):
             picture.save(two_curves(), tmp_path / name)
+    os.mkfifo(tmp_path / "c.svg")
+    with pytest.raises(CannotCreate, match=r"c\.svg: no file that a picture could replace"):
+        picture.save(two_curves(), tmp_path / "c.svg")
+    assert (tmp_path / "c.svg").is_fifo()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"pip install 'bertcli\[plot\]'") as missing:
         picture.save(two_curves(), tmp_path / "a.svg")

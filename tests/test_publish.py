@@ -34,6 +34,17 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.json"]
 
 
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "link").symlink_to("b/file")
+    for text in ("new", "newer"):
+        with replacing(tmp_path / "link") as temporary:
+            temporary.write_text(text)
+        assert os.readlink(tmp_path / "link") == "b/file"
+        assert (tmp_path / "b" / "file").read_text() == text
+        assert os.listdir(tmp_path / "b") == ["file"]
+
+
 def test_files_have_the_rights_that_the_user_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a moment at which another thread's, as those of a checkpoint under way, would be anybody's."""
     change = os.umask

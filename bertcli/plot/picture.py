@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,8 +46,11 @@ SETTINGS: dict[str, Any] = {
 def save(chart: Chart, file: Path) -> None:
     """Write a chart to a file in the format that its suffix, one of `FORMATS`, names: whole or not at all.
 
-    Raises `CannotCreate` or `IOFailed`, and `UsageError` where matplotlib is not installed.
+    Raises `CannotCreate`, also where there is something else than a file, `IOFailed`, and `UsageError` where matplotlib
+    is not installed.
     """
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise CannotCreate(f"{file}: no file that a picture could replace")
     with settings():
         drawn = figure(chart)
         try:
@@ -62,6 +66,7 @@ def save(chart: Chart, file: Path) -> None:
 def settings() -> Iterator[None]:
     """Lets matplotlib be as it comes but for `SETTINGS`. Raises `UsageError` where it is not installed."""
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)  # it tells of its caches, and of settings that go unused
+    os.environ.pop("MPLBACKEND", None)  # of a window, which nothing here opens; one that it does not know is an error
     try:
         import matplotlib
     except ImportError:
