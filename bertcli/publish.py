@@ -24,7 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A link stays what it is, and the file that it names is replaced.
     """
-    path = path.resolve()
+    path = Path(os.path.realpath(path))
     temporary = _hidden(path, "new")
     try:
         yield temporary

@@ -26,7 +26,7 @@ from program import Result, environment
 from bertcli.errors import BadData, CannotCreate, IOFailed, UsageError
 from bertcli.lines import Source
 from bertcli.plot import picture, terminal
-from bertcli.plot.chart import MOST, Chart, chart, number, ticks
+from bertcli.plot.chart import MOST, Chart, chart, number, numbers, ticks
 from bertcli.plot.rows import Columns, Plan, read
 from bertcli.records import Anything
 from bertcli.stream import Reader
@@ -151,6 +151,8 @@ def test_tokens_of_a_run_are_all_until_then_and_of_a_table_as_they_stand() -> No
     assert run(Plan(x="tokens"))["loss"][0].tolist() == [100, 300, 600, 1000, 1500]
     assert run(Plan(ys=["tokens"]))["tokens"][1].tolist() == [100, 200, 300, 400, 500]
     assert table(LOG, Plan(x="tokens"))["loss"][0].tolist() == [100, 200, 300, 400, 500]
+    some = [row if row["step"] % 2 else {"step": row["step"], "tokens": row["tokens"]} for row in LOG]
+    assert read([source(some)], Plan(x="tokens"), is_table=False)["loss"][0].tolist() == [100, 600, 1500]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +185,7 @@ def test_ticks_are_round_and_within(one: float, other: float, most: int) -> None
     assert 2 <= len(found) <= most + 3
     slack = 1e-9 * max(abs(low), abs(high))
     assert all(low - slack <= each <= high + slack for each in found)
+    assert len(set(numbers(found))) == len(found)
 
 
 @given(st.floats(-99, 99), st.floats(0.01, 50), st.integers(2, 12))
@@ -200,6 +203,10 @@ def test_ticks_of_a_logarithmic_scale(low: float, more: float, most: int) -> Non
 )
 def test_numbers_are_short(value: float, text: str) -> None:
     assert number(value) == text
+
+
+def test_numbers_that_differ_late_have_more_digits() -> None:
+    assert numbers([1e5, 100_000.1, 100_000.2]) == ["100k", "100.0001k", "100.0002k"]
 
 
 # -- pictures -------------------------------------------------------------------------------------------------------

@@ -142,7 +142,13 @@ def ticks(low: float, high: float, most: int, *, is_log: bool) -> list[float]:
     return found if len(found) > 1 else ticks(low, high, 2 * most, is_log=False)
 
 
-def number(value: float) -> str:
-    """Returns a tick's number in few characters: `2e-5`, `0.05`, `200k`, `1.5M`."""
+def numbers(at: Sequence[float]) -> list[str]:
+    """Returns the numbers of ticks, which differ, in few characters: `2e-5`, `0.05`, `200k`, `1.5M`."""
+    digits = next((digits for digits in range(6, 17) if len({number(value, digits) for value in at}) == len(at)), 17)
+    return [number(value, digits) for value in at]
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Returns a number with at most so many digits, and with a suffix in the place of zeros."""
     size = next((size for size in SUFFIXES if size <= abs(value) < 1e12), 1.0)
-    return f"{value / size:.6g}{SUFFIXES.get(size, '')}".replace("e-0", "e-")
+    return f"{value / size:.{digits}g}{SUFFIXES.get(size, '')}".replace("e-0", "e-")

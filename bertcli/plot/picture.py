@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertcli import publish
 from bertcli.errors import CannotCreate, IOFailed, UsageError
-from bertcli.plot.chart import Chart, Curve, Panel, number, ticks
+from bertcli.plot.chart import Chart, Curve, Panel, numbers, ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,5 +125,5 @@ def set_ticks(axes: Axes, chart: Chart) -> None:
         (axes.yaxis, axes.get_ylim(), chart.log_y),
     ):
         at = ticks(*limits, TICKS, is_log=is_log)
-        axis.set_ticks(at, list(map(number, at)))
+        axis.set_ticks(at, numbers(at))
         axis.set_ticks([], minor=True)

@@ -77,7 +77,7 @@ class Intake:
         self.keys: set[str] = set()
         self._plan, self._is_table = plan, is_table
         self._kept = {y: (array("d"), array("d")) for y in ys}
-        self._sums_up = not is_table and plan.x == "tokens"
+        self._sums_up, self._sum = not is_table and plan.x == "tokens", 0.0
 
     def add(self, record: Record) -> None:
         """Keep a row's numbers, or nothing of it: raises `BadData`, naming the field."""
@@ -87,9 +87,10 @@ class Intake:
         numbers = [self._number(record, y) for y in self._kept]
         if x is None:
             return
+        self._sum += x
         for y, (xs, ys) in zip(numbers, self._kept.values(), strict=True):
             if y is not None:
-                xs.append(x + xs[-1] if self._sums_up and xs else x)
+                xs.append(self._sum if self._sums_up else x)
                 ys.append(y)
 
     def _number(self, record: Record, key: str) -> float | None:

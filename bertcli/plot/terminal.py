@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcli.errors import shortened
-from bertcli.plot.chart import Chart, Panel, number, ticks
+from bertcli.plot.chart import Chart, Panel, numbers, ticks
 from bertcli.plot.rows import Numbers
 
 Places = NDArray[np.int64]
@@ -127,4 +127,4 @@ class Scale:
     def ticks(self, most: int) -> list[tuple[int, str]]:
         """Returns the dots of round numbers, with those numbers."""
         at = ticks(self.low, self.high, most, is_log=self.is_log)
-        return list(zip(self.places(np.array(at)).tolist(), map(number, at), strict=True))
+        return list(zip(self.places(np.array(at)).tolist(), numbers(at), strict=True))
