@@ -18,6 +18,7 @@ COMPILE=${COMPILE:-default}  # torch.compile's mode for transformers' loop on a 
 fitting=${STEPS-}
 . "$(dirname "$0")/steps.sh"
 [[ $ENGINE == @(bertcli|transformers) ]] || fail "ENGINE=$ENGINE: expected bertcli or transformers"
+((CALIBRATION > 1)) || fail "CALIBRATION=$CALIBRATION: expected 2 steps or more, between which time can pass"
 [[ -r $BLIMP ]] || fail "BLIMP=$BLIMP: no such file"  # it is read last
 [[ $LENGTHS != *\ * ]] || fail "LENGTHS=$LENGTHS: expected one"
 model=$WORK/$ENGINE-$SEED

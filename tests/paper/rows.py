@@ -1,8 +1,8 @@
 """What came of the models that a table compares, as rows of JSON for table.py.
 
 python rows.py WORK < CELLS: a cell is a line of ROW, COLUMN, MODEL, TASK and its options, parted by tabs; each run of
-its fine-tuning gives a row with its score (of 100), learning rate and seed; and `by`, what the runs are compared by,
-where that is another score.
+its fine-tuning gives a row with its score (of 100), learning rate, batch size, epochs and seed; and `by`, what the runs
+are compared by, where that is another score.
 python rows.py WORK --models < MODELS: of each model that was pre-trained there, a row for each thing there is to tell.
 """
 
@@ -31,7 +31,7 @@ def of_runs(row: str, column: str, folder: Path) -> Iterator[Row]:
     scale = 1 if notes["task"] in PERCENT or column in LOSSES else 100
     for run in notes.get("runs") or [only_run(notes)]:
         value = run["dev"].get(column, run["value"])
-        own = {name: run[name] for name in ("lr", "seed", "failed") if name in run}
+        own = {name: run[name] for name in ("lr", "batch_size", "epochs", "seed", "failed") if name in run}
         own |= {"step": int(column)} if column.isdigit() else {}
         own |= {"by": run["value"]} if run["value"] not in (None, value) else {}
         yield {"row": row, "column": column, "score": None if value is None else scale * value} | own
@@ -40,8 +40,7 @@ def of_runs(row: str, column: str, folder: Path) -> Iterator[Row]:
 def only_run(notes: Row) -> Row:
     """Returns the one run that a folder is of, as a table of several would have it."""
     settings = notes["settings"]
-    value = notes["dev"][settings["metric"]]
-    return {"failed": False} | notes | {"value": value, "lr": settings["lr"], "seed": settings["seed"]}
+    return {"failed": False} | notes | settings | {"value": notes["dev"][settings["metric"]]}
 
 
 def scored(folder: Path) -> Row:

@@ -106,22 +106,31 @@ look_up() {
     records=$WORK/tasks/$records
 }
 
+# only PATH: prints the one file of that name, which may be compressed.
+only() {
+    local files=("$1"*)
+    ((${#files[@]} == 1)) || fail "found ${files[*]}, expected one of them"
+    echo "${files[0]}"
+}
+
 prepare_task() {
-    local rows='$' part files
+    local rows='$' part file
     look_up "$1"
     [[ -n ${!root} ]] || fail "$root: the folder with $train and $dev, for $1"
     [[ $1 != *:* ]] || rows=${1##*:}
     [[ $format != conll ]] || format="conll $DOCUMENTS"
     for part in train dev; do
-        files=("${!root}/${!part}"*)
-        ((${#files[@]} == 1)) || fail "found ${files[*]}, expected one of them"
-        made "$records.$part" read_records "$rows" $format "${files[0]}"
+        file=$(only "${!root}/${!part}")
+        made "$records.$part" read_records "$rows" $format "$file"
         rows='$'
     done
 }
 
 prepare_tasks() {
-    local task
+    local task given
+    if given=$(cells | cut -f 4- | grep -m 1 $'^conll-.*\t'); then
+        fail "${given//$'\t'/ }: vectors are learned from by a BiLSTM of UNITS, without other options"
+    fi
     for task in $(cells | cut -f 4 | sort -u); do
         prepare_task "$task"
     done

@@ -1,7 +1,8 @@
 """Prints rows of scores as a Markdown table: means over seeds, and whether they differ beyond doubt.
 
 python table.py [OPTION...] < ROWS. A row of JSON has `row`, `column` and `score`, and where it is one run of several
-`lr` and `seed`; of a cell's learning rates the one with the best mean counts, of `by` where the rows have that. With
+`seed`, and what it was run with, such as `lr`: of several `lr`, `batch_size` and `epochs` of a cell those with the best
+mean count, of `by` where the rows have that. With
 --beside ROW each cell has the difference to that row in its column too, with --average each row the average of its
 columns; --digits are those after the point. With --rows, the rows that count are printed as they came, but for those of
 runs that diverged.
@@ -19,16 +20,19 @@ from typing import Any
 Row = dict[str, Any]
 Cells = dict[tuple[str, str], list[Row]]  # by row and column
 
+SETTINGS = ("lr", "batch_size", "epochs")  # in which the runs of a cell may differ beside their seeds
+
 
 def chosen(rows: Iterable[Row]) -> Cells:
-    """Returns the rows of each cell, of its learning rates only those of the one with the best mean.
+    """Returns the rows of each cell, of its settings only those of the ones with the best mean.
 
-    A rate at which a run diverged (its score is null) is taken only where there is no other.
+    Settings with which a run diverged (its score is null) are taken only where there are no others.
     """
-    rates: dict[tuple[str, str], dict[Any, list[Row]]] = {}
+    grids: dict[tuple[str, str], dict[Any, list[Row]]] = {}
     for row in rows:
-        rates.setdefault((row["row"], str(row["column"])), {}).setdefault(row.get("lr"), []).append(row)
-    return {name: max(cell.values(), key=merit) for name, cell in rates.items()}
+        settings = tuple(map(row.get, SETTINGS))
+        grids.setdefault((row["row"], str(row["column"])), {}).setdefault(settings, []).append(row)
+    return {name: max(grid.values(), key=merit) for name, grid in grids.items()}
 
 
 def scores(rows: list[Row]) -> list[float]:
@@ -36,7 +40,7 @@ def scores(rows: list[Row]) -> list[float]:
 
 
 def merit(rows: list[Row]) -> tuple[bool, float]:
-    """Returns what is higher for the better of two learning rates."""
+    """Returns what is higher for the better settings of two."""
     known = [row.get("by", row["score"]) for row in rows if row["score"] is not None]
     return len(known) == len(rows), fmean(known or [0.0])
 
@@ -68,8 +72,8 @@ def cell(rows: list[Row], beside: list[Row], digits: int) -> str:
     if not ours:
         return "diverged" if rows else ""
     text = number(ours[0] if len(ours) == 1 else fmean(ours), digits)
-    if len(ours) > 1:
-        text += f" ± {stdev(ours):.{digits}f}"
+    if (deviation := spread(ours)) is not None:
+        text += f" ± {deviation:.{digits}f}"
     if theirs:
         doubt = "" if is_resolved(ours, theirs) else ", not resolved"
         text += f" ({fmean(ours) - fmean(theirs):+.{digits}f}{doubt})"
@@ -106,11 +110,11 @@ def explained(counts: list[int], beside: str | None) -> Iterable[str]:
     """Yields what the figures are, and what they do not know."""
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     yield f"Mean ± sample standard deviation over n = {seeds} seeds of fine-tuning," if counts != [1] else "One seed,"
-    yield "at the learning rate whose mean is best on the same dev records."
+    yield "at the learning rate (batch size, epochs) whose mean is best on the same dev records."
     if beside is not None:
         yield f"In brackets the difference to {beside}; not resolved: within two of its standard errors,"
-        yield "sqrt(sd1²/n1 + sd2²/n2). Of equal models 12 differences in 100 are beyond that with three seeds each,"
-        yield "8 with five (Student's t)."
+        yield "sqrt(sd1²/n1 + sd2²/n2). Of models of equal mean and spread 12 differences in 100 are beyond that with"
+        yield "three seeds each at one rate, 8 with five (Student's t)."
     yield "Each model was pre-trained from one seed, and the dev records are one sample: how much these matter is not"
     yield "in the figures."
 

@@ -1,6 +1,6 @@
 """Pre-training as one would write it without bertcli: a loop over transformers' BertForPreTraining.
 
-python tests/paper/transformers_loop.py PAIRS.jsonl.zst -v VOCAB -o FOLDER (--seconds 240 | --steps N), and more: --help
+python tests/paper/transformers_loop.py PAIRS.jsonl.zst -v VOCAB -o FOLDER, and what budget.sh gives it: --help
 
 All pairs are on the device as ids before the clock starts; masks are made there, afresh each epoch, by the rule of
 transformers' collator. Every sequence is padded to --max-length: nine in ten have it, so that the longest of a batch
@@ -34,6 +34,7 @@ from bertcli.model.config import shape
 
 WARM = 20  # steps in which code is compiled
 LOGGED = 100  # steps a row
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 Columns = dict[str, Tensor]
 
 
@@ -56,7 +57,7 @@ class Masks:
     def __init__(self, ids: dict[str, int], device: torch.device) -> None:
         self.mask, self.pieces = ids["[MASK]"], len(ids)
         self.special = torch.zeros(len(ids), dtype=torch.bool, device=device)
-        self.special[[ids["[PAD]"], ids["[CLS]"], ids["[SEP]"]]] = True
+        self.special[[ids[name] for name in SPECIAL]] = True
 
     def __call__(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the ids to read, and those to predict, -100 where there is nothing to."""
@@ -69,6 +70,8 @@ class Masks:
 
 def batches(pairs: Columns, size: int, masks: Masks, device: torch.device) -> Iterator[tuple[Columns, int]]:
     """Yields batches without end, as the model takes them, and the number of their tokens; each epoch shuffled anew."""
+    if len(pairs["ids"]) < size:
+        raise SystemExit(f"{len(pairs['ids'])} pairs are no batch of {size}")
     on_device = {name: column.to(device) for name, column in pairs.items()}
     places = torch.arange(pairs["ids"].shape[1], device=device)
     while True:
@@ -132,12 +135,12 @@ def main() -> None:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("-v", "--vocab", type=Path, required=True)
     parser.add_argument("-o", "--output", type=Path, required=True)
-    for name, kind, usual in [
-        *(("seconds", float, 240.0), ("steps", int, 0), ("calibration", int, 500), ("preset", str, "4x512")),
-        *(("batch-size", int, 256), ("max-length", int, 128), ("lr", float, 1e-3), ("warmup", float, 0.01)),
-        *(("seed", int, 0), ("compile", str, "default")),
+    for name, kind in [
+        *(("preset", str), ("batch-size", int), ("max-length", int), ("lr", float), ("warmup", float)),
+        *(("seed", int), ("seconds", float), ("calibration", int), ("compile", str)),
     ]:
-        parser.add_argument(f"--{name}", type=kind, default=usual)
+        parser.add_argument(f"--{name}", type=kind, required=True)
+    parser.add_argument("--steps", type=int, help="instead of those that fit into the seconds")
     asked = parser.parse_args()
     torch.manual_seed(asked.seed)
     torch.set_float32_matmul_precision("high")

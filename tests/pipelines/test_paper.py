@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
 import statistics
+import subprocess
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -202,6 +204,7 @@ def test_a_command_that_fails_is_no_score(script: Callable[..., Result], tmp_pat
         ("budget.sh", {"BLIMP": "none", "WORK": "new"}, "BLIMP=none: no such file"),
         ("table5.sh", {"TASKS": "sst-2:few"}, "sst-2:few: expected TASK or TASK:ROWS"),
         ("table5.sh", {"TASKS": "sst2"}, "there is no task sst2, only cola sst-2 mrpc"),
+        ("table5.sh", {"TASKS": "conll-concat4:5", "WORK": "new"}, "conll-concat4:5 --bilstm --bilstm-units 8: vec"),
         ("table1.sh", {"GLUE": "", "TASKS": ""}, "GLUE: the folder with CoLA/train.tsv"),
         ("table8.sh", {"MODEL": "/nowhere/model"}, "/nowhere/model: No such file"),
         ("adapt.sh", {"TASKS": "sst-2"}, "MODEL: the folder of a pre-trained model"),
@@ -226,6 +229,20 @@ def test_a_file_that_is_there_twice_is_not_learned_from_twice(
     failed = script("table6.sh", PRESETS="2x16x2", TASKS="sst-2", GLUE=tmp_path, WORK=tmp_path / "work")
     assert (failed.status, failed.out) == (2, b"")
     assert f"found {tmp_path}/SST-2/dev.tsv {tmp_path}/SST-2/dev.tsv.bak, expected one of them" in failed.err
+
+
+def test_mismatched_genres_are_of_one_file(script: Callable[..., Result], data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "glue" / "MNLI", tmp_path / "MNLI")
+    own = {"GLUE": tmp_path, "TASKS": "mnli", "PRESET": "2x16x2", "WORK": tmp_path / "work"}
+    shutil.copy(tmp_path / "MNLI/dev_mismatched.tsv", tmp_path / "MNLI/dev_mismatched.tsv.bak")
+    failed = script("table1.sh", **own)
+    assert (failed.status, failed.out) == (2, b"")
+    assert "dev_mismatched.tsv.bak, expected one of them" in failed.err
+    for file in tmp_path.glob("MNLI/dev_mismatched*"):
+        file.unlink()
+    done = script("table1.sh", **own)
+    assert "mnli-mm is left out" in done.err
+    assert list(tables(done.out)[1]["BERT"]) == ["mnli", "average of 1"]
 
 
 def test_a_model_adapts_to_a_domain(script: Callable[..., Result], home: Path, data: Path, tmp_path: Path) -> None:
@@ -283,6 +300,23 @@ def test_jobs_take_the_cards_in_turn(visible: str, cards: list[str], tmp_path: P
     assert sorted(done.out.decode().split()) == sorted(expected), done.err
 
 
+def test_a_slurm_job_is_put_back_as_long_as_it_gets_further(tmp_path: Path) -> None:
+    stubs = {
+        "scontrol": 'echo "$*" >> calls; echo host',
+        "srun": 'mkdir -p "model/checkpoint/$STEP"; exit 75',
+    }
+    for name, lines in stubs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (tmp_path / name).chmod(0o755)
+    job = {"SLURM_JOB_NODELIST": "host", "SLURM_NNODES": "1", "SLURM_GPUS_ON_NODE": "1", "SLURM_JOB_ID": "9"}
+    own = {"VOCAB": "v", "TRAIN": "t", "OUT": "model", "PATH": f"{tmp_path}:{os.environ['PATH']}", **job}
+    for step in ("700", "1000", "1000"):
+        done = subprocess.run([f"{PAPER}/slurm.sh"], env={**own, "STEP": step}, cwd=tmp_path, check=False)
+        assert done.returncode == 75
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls == ["show hostnames host", "requeue 9"] * 2 + ["show hostnames host"]
+
+
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +347,11 @@ def test_a_cell_is_of_the_learning_rate_with_the_best_mean() -> None:
     assert b"n = 2 to 3 seeds" in done.out
     kept = [json.loads(line) for line in printed(given, "--rows").out.splitlines()]
     assert kept == given[:3] + given[11:]  # none of those that diverged
+
+
+def test_runs_that_differ_in_more_than_their_seeds_are_not_one_cell() -> None:
+    grid = [row for size in (48, 16, 32) for row in rows("base", "x", [size, size + 1], epochs=2, batch_size=size)]
+    assert tables(printed(grid).out) == [{"base": {"x": "48.50 ± 0.71"}}]
 
 
 def test_all_scores_of_a_task_are_of_one_learning_rate() -> None:
