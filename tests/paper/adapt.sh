@@ -11,19 +11,20 @@ FRACTIONS=
 PAIRS=$WORK/adapt/pairs VOCAB=$WORK/adapt/grown ADAPTED=$WORK/adapt/adapted
 cells() { row before "$MODEL" && row "before, vocabulary grown" "$VOCAB" && row after "$ADAPTED"; }
 
+check_text
 prepare_tasks
 made "$WORK/adapt/vocab.txt" vocabulary $TEXT --extend "$MODEL" $VOCAB_OPTIONS
 made "$VOCAB.json" bertcli convert "$MODEL" --extend-vocab "$WORK/adapt/vocab.txt" -o "$VOCAB" --force
 prepare_text
-pretrain "$ADAPTED" --start "$VOCAB"
 
 # The model as it was would be asked for other pieces: that with the grown vocabulary stands for it.
 scored() { bertcli predict "$PAIRS/heldout" -m "$1" --top-k 1 | bertcli score pretraining; }
 held_out() { cell "$1" mlm_loss "$2" heldout && cell "$1" perplexity "$2" heldout; }
 predicts() { grep -Eq '"Bert(ForPreTraining|ForMaskedLM|LMHeadModel)"' "$1/config.json"; }
-for model in "$VOCAB" "$ADAPTED"; do
-    ! predicts "$model" || made "$WORK/tuned/$model/heldout.json" scored "$model"
-done
+scores() { ! predicts "$1" || made "$WORK/tuned/$1/heldout.json" scored "$1"; }
+scores "$VOCAB"
+pretrain "$ADAPTED" --start "$VOCAB"
+scores "$ADAPTED"
 { { ! predicts "$VOCAB" || held_out before "$VOCAB"; } && held_out after "$ADAPTED"; } | report --digits 3
 
 echo

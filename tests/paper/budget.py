@@ -29,6 +29,8 @@ def told(model: str) -> str:
     folder = Path(model)
     rows = rows_of(folder / "log.jsonl")
     heldout, blimp = (json.loads((folder / f"{name}.json").read_text()) for name in ("heldout", "blimp"))
+    if "accuracy" not in blimp:
+        raise SystemExit(f"{folder / 'blimp.json'}: no minimal pair was scored; try a lower EVERY")
     run = {
         "model": folder.name,
         "steps": rows[-1]["step"],

@@ -5,25 +5,44 @@ fail() {
     exit 2
 }
 
+# described COMMAND...: prints its words, a line each; of what is in WORK its place there, of another file its path, size
+# and date.
+described() {
+    local word
+    for word in "$@"; do
+        if [[ $word == "$WORK"/* ]]; then
+            echo "${word#"$WORK/"}"
+        elif [[ -e $word ]]; then
+            echo "$(realpath "$word")$([[ ! -f $word ]] || stat -c ', %s bytes of %y' "$word")"
+        else
+            echo "$word"
+        fi
+    done
+}
+
 # made FILE COMMAND...: makes a file of what the command writes, whole or not at all, unless it is there already, by the
-# same command: FILE.by says by which. Of scripts that run side by side one makes it and the others wait. What the command
-# says goes to FILE.log, and if it fails to stderr too. It must be one pipeline or && list: -e is off in it.
+# same command and of the same files: FILE.by says by and of which. Of scripts that run side by side one makes it and the
+# others wait. What the command says goes to FILE.log, and if it fails to stderr too. It must be one pipeline or && list:
+# -e is off in it.
 made() {
     mkdir -p "$(dirname "$1")"
     (
         file=$1 start=$SECONDS
         shift
+        by=$(described "$@")
         flock 9
         if [[ -e $file ]]; then
-            [[ $(< "$file.by") == "$*" ]] || fail "$file is of other parameters, see $file.by; name another WORK"
-            exit
+            [[ $(< "$file.by") != "$by" ]] || exit 0
+            differ=$(diff "$file.by" - <<< "$by") || true
+            was=$(sed -n 's/^< //p' <<< "$differ" | paste -sd ' ') now=$(sed -n 's/^> //p' <<< "$differ" | paste -sd ' ')
+            fail "$file is of other parameters ('$was', not '$now'); name another WORK"
         fi
         "$@" > "$file.part" 2> "$file.log" 9>&- || {
             status=$?
             { echo "$(basename "$0"): $file: status $status" && tail -n 20 "$file.log"; } >&2
             exit "$status"
         }
-        echo "$*" > "$file.by"
+        echo "$by" > "$file.by"
         mv "$file.part" "$file"
         echo "made ${file#"$WORK/"} in $((SECONDS - start)) s" >&2
     ) 9>> "$1.log"

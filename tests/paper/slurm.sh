@@ -16,7 +16,10 @@
 # VOCAB=vocab.txt TRAIN=train.jsonl.zst OUT=model sbatch tests/paper/slurm.sh
 set -euo pipefail
 : "${VOCAB:?a vocabulary}" "${TRAIN:?masked pairs}" "${OUT:?the model folder}"
-newest() { [[ ! -d $OUT/checkpoint ]] || find "$OUT/checkpoint" -maxdepth 1 -name '[0-9]*' -printf '%f\n' | sort -n | tail -n 1; }
+newest() {
+    [[ ! -d $OUT/checkpoint ]] ||
+        find "$OUT/checkpoint" -maxdepth 1 -name '[0-9]*' -printf '%f\n' | sort -n | tail -n 1
+}
 before=$(newest)
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 

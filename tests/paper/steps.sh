@@ -9,7 +9,7 @@ set -a  # for the processes that run side by side too
 
 # -- parameters: the paper's values, where it has them ------------------------------------------------------------
 
-TEXT=${TEXT-} HELDOUT=${HELDOUT-}        # files of text to pre-train on, and to score pre-trained models on
+TEXT=${TEXT-} HELDOUT=${HELDOUT-}        # files of text, parted by blanks, to pre-train on, and to score models on
 VOCAB=${VOCAB-} VOCAB_OPTIONS=${VOCAB_OPTIONS-}  # a vocabulary that is there already, or how to learn one (--cased)
 GLUE=${GLUE-} CONLL=${CONLL-} SQUAD=${SQUAD-} SWAG=${SWAG-}  # folders of the tasks' files, which may be compressed
 PRESET=${PRESET:-12x768}                 # the size: LAYERSxWIDTH, or pretrain's other presets
@@ -29,6 +29,12 @@ CARDS=${CUDA_VISIBLE_DEVICES-$(seq -s , 0 $((GPUS - 1)))}  # those that are to b
 WORKERS=${WORKERS:-1}                    # processes that make pairs
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/made.sh"
+for name in STEPS BATCH_PRETRAIN SEEDS UNITS GPUS PRETRAIN_JOBS JOBS WORKERS; do
+    [[ ${!name} =~ ^[1-9][0-9]*$ ]] || fail "$name=${!name}: expected a whole number from 1"
+done
+for name in VOCAB MODEL; do
+    [[ -z ${!name} || -e ${!name} ]] || fail "$name=${!name}: not there"
+done
 if [[ -z ${WORK-} ]]; then
     WORK=$(mktemp -d)
     trap 'rm -rf "$WORK"' EXIT
@@ -84,9 +90,19 @@ pairs() { bertcli read text "${@:3}" | bertcli pairs -v "$1" --max-length "$2" -
 masked() { pairs "$@" | bertcli mask -v "$1" --fates 80,10,10; }
 read_records() { bertcli read "${@:2}" --plain | sed -n "1,$1p"; }
 
+check_text() {
+    local name file
+    for name in TEXT HELDOUT; do
+        [[ -n ${!name} ]] || fail "$name: files of text, parted by blanks, to pre-train on and to score models on"
+        for file in ${!name}; do
+            [[ -r $file ]] || fail "$name: $file: no such file"
+        done
+    done
+}
+
 # The text that models are pre-trained on, and the pairs, masked once, that all of them are scored on.
 prepare_text() {
-    : "${TEXT:?files of text to pre-train on}" "${HELDOUT:?files of text to score pre-trained models on}"
+    check_text
     [[ -n $VOCAB ]] || made "$WORK/vocab.txt" vocabulary $TEXT $VOCAB_OPTIONS
     VOCAB=$(realpath "${VOCAB:-$WORK/vocab.txt}")
     local length
@@ -210,6 +226,7 @@ finetunings() {
 
 # learned: makes all that `cells` names; first the tasks, for text takes long, and a folder that is wrong is told at once.
 learned() {
+    [[ -z $(ours) ]] || check_text
     prepare_tasks
     if [[ -n $(ours) ]]; then
         prepare_text

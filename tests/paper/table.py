@@ -111,7 +111,9 @@ def explained(counts: list[int], beside: str | None) -> Iterable[str]:
     seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     yield f"Mean ± sample standard deviation over n = {seeds} seeds of fine-tuning," if counts != [1] else "One seed,"
     yield "at the learning rate (batch size, epochs) whose mean is best on the same dev records."
-    if beside is not None:
+    if beside is not None and counts == [1]:
+        yield f"In brackets the difference to {beside}, of which one seed does not tell what it is worth."
+    elif beside is not None:
         yield f"In brackets the difference to {beside}; not resolved: within two of its standard errors,"
         yield "sqrt(sd1²/n1 + sd2²/n2). Of models of equal mean and spread 12 differences in 100 are beyond that with"
         yield "three seeds each at one rate, 8 with five (Student's t)."
@@ -127,6 +129,8 @@ def main() -> None:
     parser.add_argument("--rows", action="store_true")
     options = parser.parse_args()
     cells = chosen(map(json.loads, sys.stdin))
+    if not cells:
+        parser.error("no rows")
     if options.beside not in (None, *(name for name, _ in cells)):
         parser.error(f"--beside: there is no row {options.beside}")
     if options.rows:

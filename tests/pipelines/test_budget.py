@@ -24,6 +24,8 @@ SETTINGS = {**FILES, **TIMES, **SIZES, "LR_PRETRAIN": "1e-2", "WARMUP": "0.01"}
 REFUSED = [
     ({"TEXT": "two.txt"}, "vocab.txt is of other parameters"),
     ({"LENGTHS": "8 9"}, "LENGTHS=8 9: expected one"),
+    ({"EVERY": "few"}, "EVERY=few: expected a whole number"),
+    ({"SECONDS_OF_TRAINING": "4 min"}, "SECONDS_OF_TRAINING=4 min: expected a number"),
     ({"CALIBRATION": "1"}, "CALIBRATION=1: expected 2 steps or more"),
 ]
 PATIENCE = 4.0  # seconds that one of training may become where another process takes the core

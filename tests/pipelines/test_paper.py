@@ -174,7 +174,25 @@ def test_what_is_there_is_not_made_again(script: Callable[..., Result], tmp_path
     assert re.fullmatch(r"made tuned/2x16x2/mlm\+nsp/80,10,10/mrpc.json in \d+ s\n", once_more.err)
     other = script("table6.sh", **parameters, SEEDS="1")
     assert (other.status, other.out) == (1, b"")
-    assert "sst-2:6.json is of other parameters" in other.err
+    assert "sst-2:6.json is of other parameters ('2', not '1'); name another WORK" in other.err
+
+
+def test_files_are_told_apart_by_where_they_are_and_what_they_are(
+    script: Callable[..., Result], data: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(data / "glue" / "SST-2", tmp_path / "glue/SST-2")
+    (tmp_path / "link").symlink_to("glue")
+    own = {"PRESETS": "2x16x2", "TASKS": "sst-2:6", "SEEDS": 1, "LR": "1e-3"}
+    first = script("table6.sh", **own, GLUE=tmp_path / "glue", WORK=tmp_path / "work")
+    assert first.status == 0, first.err
+    (tmp_path / "work").rename(tmp_path / "moved")
+    again = script("table6.sh", **own, GLUE=f"{tmp_path}/link/", WORK=tmp_path / "moved")
+    assert (again.out, again.err) == (first.out, "")
+    with (tmp_path / "glue/SST-2/dev.tsv").open("a") as file:
+        file.write("more of it\t1\n")
+    refused = script("table6.sh", **own, GLUE=tmp_path / "glue", WORK=tmp_path / "moved")
+    assert (refused.status, refused.out) == (2, b"")
+    assert "tasks/sst-2:6.dev is of other parameters" in refused.err
 
 
 def test_scripts_side_by_side_share_what_they_make(script: Callable[..., Result], tmp_path: Path) -> None:
@@ -192,21 +210,25 @@ def test_a_command_that_fails_is_no_score(script: Callable[..., Result], tmp_pat
     assert (failed.status, failed.out) == (1, b"")
     assert "'high' is not a valid number" in failed.err
     failed = script("table6.sh", PRESETS="2x16x2", TASKS="sst-2", TEXT=tmp_path / "none", WORK=tmp_path / "2")
-    assert (failed.status, failed.out) == (66, b"")
-    assert "none" in failed.err
+    assert (failed.status, failed.out) == (2, b"")
+    assert f"TEXT: {tmp_path}/none: no such file" in failed.err
 
 
 @pytest.mark.parametrize(
     ("name", "parameters", "told"),
     [
-        ("table5.sh", {"TEXT": "", "TASKS": "sst-2"}, "TEXT: files of text to pre-train on"),
+        ("table5.sh", {"TEXT": "", "TASKS": "sst-2"}, "TEXT: files of text, parted by blanks, to pre-train on"),
         ("table5.sh", {"GLUE": "", "TASKS": "sst-2", "WORK": "new"}, "GLUE: the folder with SST-2/train.tsv and SST-2"),
         ("budget.sh", {"BLIMP": "none", "WORK": "new"}, "BLIMP=none: no such file"),
         ("table5.sh", {"TASKS": "sst-2:few"}, "sst-2:few: expected TASK or TASK:ROWS"),
         ("table5.sh", {"TASKS": "sst2"}, "there is no task sst2, only cola sst-2 mrpc"),
         ("table5.sh", {"TASKS": "conll-concat4:5", "WORK": "new"}, "conll-concat4:5 --bilstm --bilstm-units 8: vec"),
+        ("table5.sh", {"STEPS": "1e3"}, "STEPS=1e3: expected a whole number from 1"),
+        ("table5.sh", {"HELDOUT": "here none", "TASKS": "sst-2"}, "HELDOUT: here: no such file"),
+        ("figure5.sh", {"FIGURE": "none/a.svg"}, "FIGURE=none/a.svg: no such folder"),
         ("table1.sh", {"GLUE": "", "TASKS": ""}, "GLUE: the folder with CoLA/train.tsv"),
-        ("table8.sh", {"MODEL": "/nowhere/model"}, "/nowhere/model: No such file"),
+        ("table8.sh", {"MODEL": "/nowhere/model"}, "MODEL=/nowhere/model: not there"),
+        ("adapt.sh", {"TASKS": "sst-2", "TEXT": "", "MODEL": "."}, "TEXT: files of text"),
         ("adapt.sh", {"TASKS": "sst-2"}, "MODEL: the folder of a pre-trained model"),
     ],
 )
@@ -402,5 +424,9 @@ def test_a_difference_is_shown_beside_the_mean() -> None:
         "20.00 (-61.00, not resolved)",
     ]
     assert b"pre-trained from one seed" in done.out
+    alone = printed(rows("base", "x", [80]) + rows("far", "x", [70]), "--beside", "base")
+    assert b"one seed does not tell" in alone.out
+    assert b"standard errors" not in alone.out
+    assert printed([]).status == 2
     refused = printed(given, "--beside", "bass")
     assert (refused.status, refused.err.splitlines()[-1]) == (2, "table.py: error: --beside: there is no row bass")
