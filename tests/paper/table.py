@@ -1,9 +1,8 @@
 """Prints rows of scores as a Markdown table: means over seeds, and whether they differ beyond doubt.
 
-python table.py [OPTION...] < ROWS. A row of JSON has `row`, `column` and `score`, and where it is one run of several
-`seed`, and what it was run with, such as `lr`: of several `lr`, `batch_size` and `epochs` of a cell those with the best
-mean count, of `by` where the rows have that. With
---beside ROW each cell has the difference to that row in its column too, with --average each row the average of its
+python table.py [OPTION...] < ROWS. A row of JSON has `row`, `column` and `score`; of one run of several its `seed` too,
+and its `lr`, `batch_size` and `epochs`, of which those with the best mean count, of `by` where the rows have that.
+With --beside ROW each cell has the difference to that row in its column too, with --average each row the average of its
 columns; --digits are those after the point. With --rows, the rows that count are printed as they came, but for those of
 runs that diverged.
 """
