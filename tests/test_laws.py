@@ -227,12 +227,6 @@ def test_the_public_says_what_it_returns() -> None:
     assert missing == []
 
 
-def test_comments_name_no_place_of_work() -> None:
-    """The project speaks of itself alone, and leaves nothing for later."""
-    words = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|/tmp/|/work/")
-    assert [name_of(path) for path in FILES if words.search(path.read_text())] == []
-
-
 def test_commands_are_those_that_are_there() -> None:
     context = click.Context(cli.group)
     commands = {name: cli.group.get_command(context, name) for name in cli.COMMANDS}
