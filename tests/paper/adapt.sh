@@ -21,10 +21,10 @@ prepare_text
 scored() { bertcli predict "$PAIRS/heldout" -m "$1" --top-k 1 | bertcli score pretraining; }
 held_out() { cell "$1" mlm_loss "$2" heldout && cell "$1" perplexity "$2" heldout; }
 predicts() { grep -Eq '"Bert(ForPreTraining|ForMaskedLM|LMHeadModel)"' "$1/config.json"; }
-scores() { ! predicts "$1" || made "$WORK/tuned/$1/heldout.json" scored "$1"; }
-scores "$VOCAB"
+score() { ! predicts "$1" || made "$WORK/tuned/$1/heldout.json" scored "$1"; }
+score "$VOCAB"
 pretrain "$ADAPTED" --start "$VOCAB"
-scores "$ADAPTED"
+score "$ADAPTED"
 { { ! predicts "$VOCAB" || held_out before "$VOCAB"; } && held_out after "$ADAPTED"; } | report --digits 3
 
 echo

@@ -19,9 +19,9 @@ fitting=${STEPS-}
 . "$(dirname "$0")/steps.sh"
 [[ $ENGINE == @(bertcli|transformers) ]] || fail "ENGINE=$ENGINE: expected bertcli or transformers"
 [[ $SECONDS_OF_TRAINING =~ ^[0-9]+(\.[0-9]+)?$ ]] || fail "SECONDS_OF_TRAINING=$SECONDS_OF_TRAINING: expected a number"
-[[ $EVERY =~ ^[1-9][0-9]*$ ]] || fail "EVERY=$EVERY: expected a whole number from 1"
-[[ $CALIBRATION =~ ^[1-9][0-9]*$ && $CALIBRATION != 1 ]] || fail "CALIBRATION=$CALIBRATION: expected 2 steps or more"
-[[ -r $BLIMP ]] || fail "BLIMP=$BLIMP: no such file"  # it is read last
+check_numbers EVERY CALIBRATION
+((CALIBRATION > 1)) || fail "CALIBRATION=$CALIBRATION: expected 2 steps or more"
+check_paths BLIMP "$BLIMP"  # which is read last
 [[ $LENGTHS != *\ * ]] || fail "LENGTHS=$LENGTHS: expected one"
 model=$WORK/$ENGINE-$SEED
 settings=(--preset "$PRESET" --batch-size "$BATCH_PRETRAIN" --max-length "$LENGTHS" --lr "$LR_PRETRAIN")

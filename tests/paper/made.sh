@@ -1,8 +1,24 @@
-# Files that commands make once, whichever script comes first, to be sourced.
+# To be sourced: what is checked before anything is made, and files that commands make once, whichever script comes first.
 
 fail() {
     echo "$(basename "$0"): $*" >&2
     exit 2
+}
+
+# check_numbers NAME...: fails where a parameter is no whole number from 1.
+check_numbers() {
+    local name
+    for name in "$@"; do
+        [[ ${!name} =~ ^[1-9][0-9]*$ ]] || fail "$name=${!name}: expected a whole number from 1"
+    done
+}
+
+# check_paths NAME PATH...: fails where one of the paths of a parameter is not there.
+check_paths() {
+    local name=$1 path
+    for path in "${@:2}"; do
+        [[ -e $path ]] || fail "$name: $path is not there"
+    done
 }
 
 # described COMMAND...: prints its words, a line each; of what is in WORK its place there, of another file its path, size

@@ -29,12 +29,9 @@ CARDS=${CUDA_VISIBLE_DEVICES-$(seq -s , 0 $((GPUS - 1)))}  # those that are to b
 WORKERS=${WORKERS:-1}                    # processes that make pairs
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/made.sh"
-for name in STEPS BATCH_PRETRAIN SEEDS UNITS GPUS PRETRAIN_JOBS JOBS WORKERS; do
-    [[ ${!name} =~ ^[1-9][0-9]*$ ]] || fail "$name=${!name}: expected a whole number from 1"
-done
-for name in VOCAB MODEL; do
-    [[ -z ${!name} || -e ${!name} ]] || fail "$name=${!name}: not there"
-done
+check_numbers STEPS BATCH_PRETRAIN SEEDS UNITS GPUS PRETRAIN_JOBS JOBS WORKERS
+check_paths VOCAB ${VOCAB:+"$VOCAB"}
+check_paths MODEL ${MODEL:+"$MODEL"}
 if [[ -z ${WORK-} ]]; then
     WORK=$(mktemp -d)
     trap 'rm -rf "$WORK"' EXIT
@@ -91,12 +88,10 @@ masked() { pairs "$@" | bertcli mask -v "$1" --fates 80,10,10; }
 read_records() { bertcli read "${@:2}" --plain | sed -n "1,$1p"; }
 
 check_text() {
-    local name file
+    local name
     for name in TEXT HELDOUT; do
         [[ -n ${!name} ]] || fail "$name: files of text, parted by blanks, to pre-train on and to score models on"
-        for file in ${!name}; do
-            [[ -r $file ]] || fail "$name: $file: no such file"
-        done
+        check_paths "$name" ${!name}
     done
 }
 

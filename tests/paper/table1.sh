@@ -21,20 +21,20 @@ present() {
 }
 TASKS=$(present)
 [[ -n $TASKS ]] || fail "$GLUE has no task's files"
-other=
+mismatched=
 if grep -qx mnli <<< "$TASKS"; then
-    other=$(only "$GLUE/MNLI/dev_mismatched.tsv")
-    [[ -r $other ]] || { echo "$(basename "$0"): mnli-mm is left out: there is no $other" >&2 && other=; }
+    mismatched=$(only "$GLUE/MNLI/dev_mismatched.tsv")
+    [[ -r $mismatched ]] || { echo "$(basename "$0"): mnli-mm is left out: there is no $mismatched" >&2 && mismatched=; }
 fi
 cells() { row BERT "$MODEL"; }
 learned
 
 # MNLI's mismatched genres are scored with the model that its matched ones have chosen.
-mismatched() { bertcli read glue-mnli "$2" | bertcli predict -m "$1" | bertcli score classification; }
-if [[ -z $other ]]; then
+score_mismatched() { bertcli read glue-mnli "$2" | bertcli predict -m "$1" | bertcli score classification; }
+if [[ -z $mismatched ]]; then
     cells | report --average
 else
-    made "$WORK/tuned/$MODEL/mnli-mm.json" mismatched "$WORK/tuned/$MODEL/mnli" "$other"
+    made "$WORK/tuned/$MODEL/mnli-mm.json" score_mismatched "$WORK/tuned/$MODEL/mnli" "$mismatched"
     { cells && cell BERT mnli-mm "$MODEL" mnli-mm; } | report --average
     echo "mnli-mm is of one run, that of mnli which is best on its dev records."
 fi
