@@ -174,7 +174,9 @@ def save(folder: Path, prefix: str, bert: Bert, run: Any, inputs: list[dict[str,
     for old in folder.iterdir():
         old.unlink()
     step = STEPS if prefix == "model.ckpt" else None
-    tf.train.Saver(**saver).save(run, str(folder / prefix), step, write_meta_graph=False, write_state=bool(step))
+    tf.train.Saver(save_relative_paths=True, **saver).save(
+        run, str(folder / prefix), step, write_meta_graph=False, write_state=bool(step)
+    )
     (folder / "bert_config.json").write_text(json.dumps(bert.config, indent=2) + "\n")
     (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in VOCABULARY))
     rows = ",\n".join(json.dumps(one) for one in inputs)
