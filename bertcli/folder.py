@@ -171,8 +171,8 @@ def read_casing(folder: Path) -> Casing | None:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write a JSON object for people to read."""
+def write_json(path: Path, value: dict[str, Any] | list[Any]) -> None:
+    """Write a JSON object, or list, for people to read."""
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

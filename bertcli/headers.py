@@ -15,6 +15,8 @@ from bertcli import folder
 from bertcli.errors import BadData, NoInput
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "bert_config.json", "checkpoint")
+POINTER = b"version https://git-lfs"  # how what stands for a large file begins, where it was not fetched
 LONGEST = 1 << 23  # bytes of a header; one takes 100 a tensor, of which BERT-large has 400
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "BOOL": 1}  # bytes a number
 WIDTHS |= {f"{sign}{8 * width}": width for sign in "IU" for width in (1, 2, 4, 8)}
@@ -34,19 +36,39 @@ class TensorHeader(NamedTuple):
 
 
 def tensor_headers(path: Path) -> dict[str, TensorHeader]:
-    """Returns the headers of all the tensors of a folder, whole or sharded; raises `NoInput` or `BadData`."""
-    return {name: header for file in _files(path) for name, header in _headers(file).items()}
+    """Returns the headers of all the tensors of a file, or of a folder, whole or sharded.
+
+    Raises `NoInput`, or `BadData` also for a tensor that is in two files.
+    """
+    found: dict[str, TensorHeader] = {}
+    for file in _files(path):
+        for name, header in _headers(file).items():
+            if name in found:
+                raise BadData(f"{name}: is also in {found[name].file.name}", file=str(file))
+            found[name] = header
+    return found
+
+
+def elsewhere(path: Path) -> str | None:
+    """Returns which file of a folder holds tensors in another form, that `convert` reads; None where none does."""
+    return next((name for name in OTHERS if (path / name).exists()), None)
 
 
 def _files(path: Path) -> list[Path]:
-    if (path / FILE).exists():
-        return [path / FILE]
-    if not (path / INDEX).exists():
-        raise NoInput(f"{path}: no {FILE}")
-    names = folder.read_json(path / INDEX).get("weight_map")
+    if path.is_file() or (path / FILE).exists():
+        return [path if path.is_file() else path / FILE]
+    if (path / INDEX).exists():
+        return sharded(path / INDEX)
+    other = elsewhere(path)
+    raise NoInput(f"{path}: no {FILE}" + (f", but {other}: bertcli convert makes one of it" if other else ""))
+
+
+def sharded(index: Path) -> list[Path]:
+    """Returns the files among which an index divides tensors; raises `BadData` where it names others than beside it."""
+    names = folder.read_json(index).get("weight_map")
     if not isinstance(names, dict) or not all(map(_is_beside, names.values())):
-        raise BadData(file=str(path / INDEX), field="weight_map", found=names, expected="names of files beside it")
-    return [path / name for name in sorted(set(names.values()))]
+        raise BadData(file=str(index), field="weight_map", found=names, expected="names of files beside it")
+    return [index.with_name(name) for name in sorted(set(names.values()))]
 
 
 def _is_beside(name: Any) -> bool:
@@ -56,7 +78,11 @@ def _is_beside(name: Any) -> bool:
 def _headers(file: Path) -> dict[str, TensorHeader]:
     try:
         with file.open("rb") as opened:
-            length = int.from_bytes(opened.read(8), "little")
+            begin = opened.read(len(POINTER))
+            if begin == POINTER:
+                raise ValueError("a pointer of Git LFS: git lfs pull brings the file")
+            opened.seek(8)
+            length = int.from_bytes(begin[:8], "little")
             if length > LONGEST:
                 raise ValueError(f"a header of {length} bytes")
             rows = json.loads(opened.read(length))

@@ -49,10 +49,10 @@ def publishing(folder: Path) -> Iterator[Path]:
     try:
         draft.mkdir(parents=True)
         yield draft
-        for file in draft.iterdir():
-            _settle_rights(file)
-            sync(file)
-        sync(draft)
+        for path in [*draft.rglob("*"), draft]:
+            if path.is_file():
+                _settle_rights(path)
+            sync(path)
         draft.rename(folder / COMMITTED if is_there else folder)
         sync(folder if is_there else folder.parent)
         if is_there:
@@ -68,9 +68,11 @@ def _move_in(folder: Path) -> None:
     committed = folder / COMMITTED
     (folder / MARK).unlink(missing_ok=True)
     sync(folder)
-    for file in committed.iterdir():
-        if file.name != MARK:
-            file.replace(folder / file.name)
+    for path in committed.iterdir():
+        if path.is_dir():
+            vanish(folder / path.name)
+        if path.name != MARK:
+            path.replace(folder / path.name)
     sync(folder)
     (committed / MARK).replace(folder / MARK)
     committed.rmdir()

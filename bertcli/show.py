@@ -9,15 +9,30 @@ from typing import Any
 
 from bertcli import folder, target
 from bertcli.errors import NoInput, printable, shortened
-from bertcli.headers import tensor_headers
-from bertcli.model.config import FEATURES, Config, architecture, features_from_json, from_json
+from bertcli.headers import TensorHeader, tensor_headers
+from bertcli.model.config import (
+    FEATURES,
+    OBJECTIVES,
+    Config,
+    FeatureConfig,
+    architecture,
+    features_from_json,
+    from_json,
+)
 from bertcli.records import Record
 from bertcli.stream import dumps
 from bertcli.text.wordpiece import WordPiece
+from bertcli.weights.keys import COUNTED, HEADS, TIED, canonical, part_of
 
 SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+TASKS = {  # the task of a transformers class, where no notes tell it
+    "BertForSequenceClassification": "classification",
+    "BertForTokenClassification": "tagging",
+    "BertForQuestionAnswering": "span",
+    "BertForMultipleChoice": "choice",
+}
 DEEPEST = 8  # objects within objects that are shown on lines of their own
-PARTS = ("embeddings", "encoder", "pooler", "mix", "bilstm")  # as names of tensors have them; all else is of heads
+MORE = ("hidden_act", "layer_norm_eps", "problem_type", "is_decoder", "bilstm", "layers")  # where there is any
 JSON_NAMES = {str: "string", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
 
 
@@ -32,22 +47,43 @@ def model(path: Path) -> dict[str, Any]:
     values, notes = folder.read_json(file), folder.read_notes(path)
     has_bert, tensors = values.get("model_type") != FEATURES, tensor_headers(path)
     config = from_json(values, str(file)) if has_bert else features_from_json(values, str(file))
-    parameters: Counter[str] = Counter()
-    for name, tensor in tensors.items():
-        part = next((part for part in PARTS if part in name.split(".")), "heads")
-        parameters[part] += tensor.size
+    kind = architecture(values, str(file))
     return {
         "kind": "model" if has_bert else "tagger on features",
-        "architecture": architecture(values, str(file)),
+        "architecture": kind,
+        **_purpose(kind, config, notes),
         **{name: getattr(config, name) for name in SIZES if hasattr(config, name)},
-        **{name: size for name in ("is_decoder", "bilstm", "layers") if (size := getattr(config, name, 0))},
-        "parameters": {**parameters, "total": parameters.total()},
-        "dtypes": sorted({tensor.dtype for tensor in tensors.values()}),
+        **{name: size for name in MORE if (size := getattr(config, name, 0))},
+        **_tensors(tensors),
         **(_read_by(path, config) if isinstance(config, Config) else {}),
         "labels": list(config.labels),
         **({"unfinished": found} if (found := target.unfinished(path)) is not None else {}),
         **({"made_by": notes} if notes else {}),
     }
+
+
+def _purpose(kind: str | None, config: Config | FeatureConfig, notes: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a model has learned before any task, or the task that it is for; nothing where no file says it."""
+    if objective := next((name for name, own in OBJECTIVES.items() if own == kind), None):
+        return {"objective": objective}
+    is_number = kind == "BertForSequenceClassification" and len(config.labels) == 1
+    task = notes.get("task") or ("regression" if is_number else TASKS.get(str(kind)))
+    return {"task": task} if task else {}
+
+
+def _tensors(tensors: dict[str, TensorHeader]) -> dict[str, Any]:
+    """Returns the number of parameters of each part, and in all, and the types of their numbers.
+
+    A part is of BERT or a head, by the names that we have for them; copies of tied tensors do not count.
+    """
+    parameters, own = Counter[str](), {canonical(name): header for name, header in tensors.items()}
+    for name, header in own.items():
+        is_copy = name in TIED and TIED[name] in own
+        if not is_copy and not COUNTED.search(name):
+            part = part_of(name) or "unknown"
+            parameters[HEADS.get(part, part.removeprefix("bert."))] += header.size
+    dtypes = sorted({header.dtype for name, header in own.items() if not COUNTED.search(name)})
+    return {"parameters": {**parameters, "total": parameters.total()}, "dtypes": dtypes}
 
 
 def _read_by(path: Path, config: Config) -> dict[str, Any]:

@@ -32,7 +32,9 @@ from bertcli.stream import Reader
 from bertcli.tasks import of_folder
 from bertcli.tasks.task import Example, Task
 from bertcli.text.wordpiece import WordPiece
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights import safetensors
+from bertcli.weights.folder import open_folder
+from bertcli.weights.tensors import fill
 
 transformers = pytest.importorskip("transformers")
 transformers.utils.logging.set_verbosity_error()
@@ -49,6 +51,11 @@ UNCASED = Casing(lowercase=True, strip_accents=True)
 def wordpiece() -> WordPiece:
     """Returns the tokenizer of the small models: some words, and letters for all others."""
     return WordPiece(PIECES, UNCASED)
+
+
+def load(path: Path, network: Network, **options: bool) -> list[str]:
+    """Returns the names of our tensors that stay fresh when a network is filled from a folder."""
+    return fill(network, safetensors.opened(path), **options).fresh
 
 
 def stream(task: Task, records: list[Record], size: int = 1) -> Read:

@@ -24,7 +24,7 @@ from bertcli.lines import Lines, Source
 from bertcli.stream import loads
 from bertcli.target import clear
 from bertcli.text.sentences import by_rules
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 SPECIAL = "".join(f"{token}\n" for token in folder.SPECIAL)
 
@@ -189,7 +189,10 @@ def test_no_pickle_is_opened(bertcli: Callable[..., Result], tmp_path: Path, com
 
     (path / "pytorch_model.bin").write_bytes(pickle.dumps(Touch()))
     result = bertcli(*command, path, stdin=b"a\n")
-    assert (result.status, result.err) == (66, f"bertcli {command[0]}: {path}: no model.safetensors\n")
+    told = {"convert": (65, f"{path}/pytorch_model.bin: not a pickle of tensors")}
+    other = (66, f"{path}: no model.safetensors, but pytorch_model.bin: bertcli convert makes one of it")
+    status, said = told.get(command[0], other)
+    assert (result.status, result.err) == (status, f"bertcli {command[0]}: {said}\n")
     assert not (tmp_path / "made").exists()
 
 

@@ -18,7 +18,7 @@ from bertcli.errors import IOFailed, NoInput
 from bertcli.publish import replacing, settle, vanish
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import build
-from bertcli.weights.safetensors import load, open_folder, save_folder
+from bertcli.weights.folder import open_folder, save_folder
 
 FILES = ["bertcli.json", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
 
@@ -101,7 +101,7 @@ def found(path: Path) -> int | None:
         return None
     folder = open_folder(path)
     network = build(Pretraining(folder.wordpiece, 64), folder.config)
-    load(path, network)
+    models.load(path, network)
     values = {float(value) for parameter in network.parameters() for value in parameter.detach().unique()}
     assert values == {folder.notes["value"]}
     return int(folder.notes["value"])

@@ -23,7 +23,8 @@ def test_a_folder_of_transformers(tmp_path: Path) -> None:
     assert [found[name] for name in show.SIZES] == [2, 32, 4, 128, 64]
     assert found["labels"] == ["c", "a", "b"]
     assert found["parameters"].pop("total") == sum(found["parameters"].values()) == model.num_parameters()
-    assert found["parameters"]["heads"] == 3 * 32 + 3
+    assert [*found["parameters"]] == ["embeddings", "encoder", "pooler", "classifier"]
+    assert (found["parameters"]["classifier"], found["task"]) == (3 * 32 + 3, "classification")
     assert found["dtypes"] == ["F32"]
     assert found["vocabulary"]["pieces"] == len(models.PIECES)
     assert "made_by" not in found
@@ -31,7 +32,10 @@ def test_a_folder_of_transformers(tmp_path: Path) -> None:
 
 def test_the_real_model() -> None:
     found = show.model(models.minilm())
-    assert (found["parameters"]["total"], found["num_hidden_layers"]) == (22_713_728, 6)
+    assert (found["parameters"]["total"], found["num_hidden_layers"]) == (
+        22_713_216,
+        6,
+    )  # position_ids are no parameters
     assert found["vocabulary"]["casing"] == "--uncased --strip-accents --split-cjk"
 
 
@@ -67,6 +71,16 @@ def test_what_is_not_there(house: Path, tmp_path: Path) -> None:
     (path / "model.safetensors").unlink()
     with pytest.raises(NoInput, match=r"no model.safetensors"):
         show.model(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("model.safetensors", "tensors, of which `bertcli convert`"), ("vectors.npy", "arrays; expected")],
+)
+def test_a_file_of_numbers_is_named(bertcli: Callable[..., Result], tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / name).write_bytes(bytes(range(256)))
+    result = bertcli("show", name)
+    assert (result.status, said in result.err) == (65, True)
 
 
 def test_a_vocabulary() -> None:

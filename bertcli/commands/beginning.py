@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bertcli.engine.settings import Settings
     from bertcli.model.heads import Network
     from bertcli.tasks.task import Task
-    from bertcli.weights.safetensors import ModelFolder
+    from bertcli.weights.folder import ModelFolder
 
 
 options = applied(
@@ -128,7 +128,7 @@ class Vectors:
         from bertcli.model.config import FeatureConfig
         from bertcli.tasks.features import FeatureTagging
         from bertcli.tasks.task import build
-        from bertcli.weights.safetensors import fingerprint
+        from bertcli.weights.folder import fingerprint
 
         assert isinstance(task, FeatureTagging)
         if self.path and task.source and not task.source.endswith(own := fingerprint(self.path)):

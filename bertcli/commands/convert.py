@@ -1,99 +1,175 @@
-"""`convert`: a BERT folder of any make to a model folder, its vocabulary as it was or grown."""
+"""`convert`: a BERT in any form to a model folder, its vocabulary as it was or grown, or to what others read."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bertcli.commands import inference, options, saving, training
+from bertcli.commands import options, saving, training
 from bertcli.commands.streams import Streams, readable
 
 if TYPE_CHECKING:
     from bertcli.model.heads import Network
+    from bertcli.weights.folder import ModelFolder
     from bertcli.weights.grown import Growth
-    from bertcli.weights.safetensors import ModelFolder
+    from bertcli.weights.tensors import Account
+
+UNHEADED = (None, "BertModel", "BertForNextSentencePrediction")  # classes whose head no task of ours answers with
+WITH_SAFETENSORS = ("bertcli", "sentence-transformers")
+FORMS = (*WITH_SAFETENSORS, "tensorflow")
 
 
 @options.command(
     "convert",
     kind=options.Kind.STANDS_ALONE,
-    reads="A BERT folder with safetensors, whole or sharded, in any float type.",
-    writes="A model folder; on stdout one plain JSON line with what is in it.",
+    reads="A BERT: a folder, one of its files, or the prefix of a TensorFlow checkpoint.",
+    writes="A model folder, or what --to says; on stdout one plain JSON line with what is in it.",
     examples=[
         (
             "bertcli convert model --extend-vocab extended.txt -o grown",
             "Let a model's vocabulary grow, as `bertcli vocab --extend model` has extended it.",
         ),
+        ("bertcli convert model --to tensorflow -o google", "A checkpoint that Google's code goes on with."),
         ("bertcli convert model -o copy", "Whatever wrote the folder, write it as bertcli does."),
     ],
 )
 @click.argument("source", metavar="SRC", type=click.Path(path_type=Path))
 @saving.place
 @click.option(
+    "--to",
+    type=click.Choice(FORMS),
+    default="bertcli",
+    show_default=True,
+    help="What to write: a model folder, which transformers reads too, or its like for others.",
+)
+@click.option(
     "--extend-vocab",
     metavar="NEW",
     type=click.Path(path_type=Path),
     help="The vocabulary grown, or a folder with it: SRC's pieces keep their ids.",
 )
+@click.option(
+    "-v",
+    "--vocab",
+    "vocabulary",
+    type=click.Path(path_type=Path),
+    help="The vocabulary, a piece a line, or a folder with one.  [default: SRC's]",
+)
+@click.option("--config", type=click.Path(path_type=Path), help="The config, as JSON.  [default: SRC's]")
+@click.option(
+    "--labels",
+    type=options.Several(click.STRING),
+    default=(),
+    help="Names for the outputs of SRC's head, in their order.  [default: SRC's]",
+)
+@click.option(
+    "--without",
+    type=options.Several(click.STRING),
+    default=(),
+    help="Tensors to leave out: names, or patterns such as 'adapter.*'.",
+)
 @options.quiet
 @options.casing
 def command(
-    source: Path, path: Path, force: bool, extend_vocab: Path | None, quiet: bool, **switches: bool | None
+    source: Path, path: Path, force: bool, to: str, extend_vocab: Path | None, quiet: bool, **given: Any
 ) -> None:
-    """Turn a BERT folder, or one with a vocabulary that grew, into a model folder.
+    """Turn a BERT of any make into a model folder, or into what other programs read.
 
-    All heads that SRC has, its pooler, its labels and what its bertcli.json says come along. A tensor that has no
-    place in a BERT is an error that names it. Weights are written as float32, rows beyond the vocabulary's pieces left
-    out.
+    SRC is a folder with `model.safetensors` or `pytorch_model.bin`, whole or sharded, or with a TensorFlow checkpoint,
+    of which Google's first BERTs are; one such file; or the prefix of a checkpoint, as `bert_model.ckpt`. Its config
+    (`config.json`, `bert_config.json`) and vocabulary lie beside it, or are given. Of a pickle plain tensors are read,
+    and nothing that it asks for is run.
+
+    Every tensor is accounted for on stderr: used, a copy of one that is, or no weight at all, as the state of an
+    optimizer. What is missing, has another shape, or no place in a BERT, is an error that lists it. All heads that SRC
+    has, its pooler, its labels and what its bertcli.json says come along. Weights are written as float32, rows beyond
+    the vocabulary's pieces left out. Where no config names the class of the model, its tensors tell: a head on a pooler
+    is one of texts.
+
+    --to tensorflow writes `bert_model.ckpt`, `bert_config.json` and `vocab.txt`, sentence-transformers a folder whose
+    vectors are those of `embed --pool mean`.
 
     With --extend-vocab, the row of each new piece in the word embeddings is the mean of the rows of the old pieces that
     its text was cut into before, and so is its bias in the head that predicts words. A piece that the old ones do not
     make, or that is no text, as [E1], gets the row of [UNK]. New pieces may stand in the places of [unusedN]. A text
     without new pieces is read exactly as before.
     """
-    from bertcli import target
-    from bertcli.weights.grown import grow
-    from bertcli.weights.safetensors import save_folder
+    from bertcli import headers, target
+    from bertcli.weights.folder import save_folder
 
     streams = Streams((str(source),), plain=True, quiet=quiet, on_error="stop", text=False)
     saving.check_apart(path, source)
     with target.taken(path, force=force, resume=None, warn=streams.warn):
-        model = inference.open_model(streams, source, **switches)
-        growth, network = grown(streams, model, extend_vocab), network_of(model)
-        grow(network, growth)
-        save_folder(path, network, model.architecture, growth.wordpiece, model.max_length, notes(model, growth))
-        target.clear(path, keep=target.MODEL)
-    tell(streams, path, network, growth)
+        model = opened(streams, source, **given)
+        save, kind = writer(model, to)
+        network, account = network_of(model, bare=to == "sentence-transformers")
+        growth = grown(streams, model, network, extend_vocab)
+        save_folder(path, network, kind, growth.wordpiece, model.max_length, notes(model, growth), save)
+        target.clear(path, keep=[name for name in target.MODEL if name != headers.FILE or to in WITH_SAFETENSORS])
+    tell(streams, path, network, growth, account)
 
 
-def grown(streams: Streams, model: ModelFolder, new: Path | None) -> Growth:
-    """Returns how a folder's vocabulary is to grow; stderr says by what."""
-    from bertcli.errors import many
-    from bertcli.weights.grown import extended, unchanged
+def opened(streams: Streams, source: Path, **given: Any) -> ModelFolder:
+    """Returns a model of any form; stderr says what was taken to be so although no file says it."""
+    from bertcli import target
+    from bertcli.weights import origin
 
-    pieces = len(model.wordpiece.pieces)
-    if rest := model.config.vocab_size - pieces:
-        streams.note(f"{model.path}: {many(rest, 'row')} beyond its {pieces} pieces left out")
-    if new is None:
-        return unchanged(model.wordpiece)
-    growth = extended(model.wordpiece, new)
-    streams.sum_up(growth)
-    return growth
+    model, taken = origin.opened(source, **given)
+    if told := target.best_yet(source):
+        streams.warn(told)
+    for each in filter(None, [model.doubt, *taken]):
+        streams.note(each)
+    return model
 
 
-def network_of(model: ModelFolder) -> Network:
-    """Returns all of a folder's network, as its task has it, or BERT's alone where there is none."""
+def writer(model: ModelFolder, to: str) -> tuple[Callable[[Path, Network], None], str | None]:
+    """Returns what writes weights in a form, and the transformers class that they then are of."""
+    from bertcli.weights import google, safetensors, sentence_transformers
+
+    kind = model.architecture
+    match to:
+        case "tensorflow":
+            google.check_known(model.config)
+            return google.save, kind
+        case "sentence-transformers":
+            return partial(sentence_transformers.save, max_length=model.max_length), "BertModel"
+    return safetensors.save, kind
+
+
+def network_of(model: ModelFolder, *, bare: bool = False) -> tuple[Network, Account]:
+    """Returns all of a model's network, as its task has it, or BERT and its pooler alone, and what became of it."""
     from bertcli.tasks import of_folder
     from bertcli.tasks.embedding import Embedding, parse_layers
     from bertcli.tasks.task import headed
     from bertcli.weights.whole import whole
 
-    if not model.config.bilstm and model.architecture in (None, "BertModel"):
-        layers = parse_layers("last", model.config.num_hidden_layers)
-        return whole(model, headed(Embedding(model.wordpiece, model.max_length, layers), model.config))
-    return whole(model, headed(of_folder(model, model.max_length), model.config))
+    config = replace(model.config, labels=(), problem_type=None, bilstm=0) if bare else model.config
+    if not config.bilstm and (bare or model.architecture in UNHEADED):
+        layers = parse_layers("last", config.num_hidden_layers)
+        network = headed(Embedding(model.wordpiece, model.max_length, layers), config)
+    else:
+        network = headed(of_folder(model, model.max_length), config)
+    return network, whole(model, network, heads=not bare)
+
+
+def grown(streams: Streams, model: ModelFolder, network: Network, new: Path | None) -> Growth:
+    """Returns how a model's vocabulary has grown, and lets its network grow with it; stderr says by what."""
+    from bertcli.errors import many
+    from bertcli.weights.grown import extended, grow, unchanged
+
+    pieces = len(model.wordpiece.pieces)
+    if rest := model.config.vocab_size - pieces:
+        streams.note(f"{model.path}: {many(rest, 'row')} beyond its {pieces} pieces left out")
+    growth = unchanged(model.wordpiece) if new is None else extended(model.wordpiece, new)
+    if new is not None:
+        streams.sum_up(growth)
+    grow(network, growth)
+    return growth
 
 
 def notes(model: ModelFolder, growth: Growth) -> dict[str, Any]:
@@ -104,10 +180,12 @@ def notes(model: ModelFolder, growth: Growth) -> dict[str, Any]:
     return {**model.notes, **training.notes(), "history": [each for each in history if each], "converted": told}
 
 
-def tell(streams: Streams, path: Path, network: Network, growth: Growth) -> None:
-    """Say what a model consists of, and write it to stdout."""
+def tell(streams: Streams, path: Path, network: Network, growth: Growth, account: Account) -> None:
+    """Say what became of each tensor and what a model consists of, and write it to stdout."""
     from bertcli.weights.whole import contents
 
+    streams.note(f"{account}")
     streams.note(f"{path}: {contents(network)}")
     figures = growth.figures if growth.parts else {}
-    streams.write_result({"model": readable(str(path)), "pieces": len(growth.wordpiece.pieces), **figures})
+    told = {"model": readable(str(path)), "pieces": len(growth.wordpiece.pieces), **figures}
+    streams.write_result({**told, "tensors": account.figures})

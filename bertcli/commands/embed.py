@@ -13,7 +13,7 @@ from bertcli.errors import UsageError
 if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
-    from bertcli.weights.safetensors import ModelFolder
+    from bertcli.weights.folder import ModelFolder
 
 
 @options.command(
@@ -95,7 +95,7 @@ def command(
     alone would give. [CLS] is the first window's. Otherwise a vector depends on nothing but its record.
     """
     from bertcli.tasks.embedding import Embedding, parse_layers
-    from bertcli.weights.safetensors import fingerprint
+    from bertcli.weights.folder import fingerprint
 
     folder = checked(inference.open_model(streams, model), own["pool"])
     task = Embedding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bertcli.engine.device import Device
     from bertcli.model.heads import Network
     from bertcli.tasks.task import Task
-    from bertcli.weights.safetensors import FeatureFolder, Folder, ModelFolder
+    from bertcli.weights.folder import FeatureFolder, Folder, ModelFolder
 
 Opened = TypeVar("Opened", bound="Folder")
 
@@ -35,26 +35,26 @@ def open_model(streams: Streams, path: Path, **casing: bool | None) -> ModelFold
 
     It also says what its casing was taken to be, by the switches given, where no file of it says so.
     """
-    from bertcli.weights.safetensors import open_folder
+    from bertcli.weights.folder import open_folder
 
     return _told(streams, open_folder(path, **casing))
 
 
 def open_any(streams: Streams, path: Path) -> ModelFolder | FeatureFolder:
     """Returns what `open_model` does, or a tagger on vectors."""
-    from bertcli.weights import safetensors
+    from bertcli.weights import folder
 
-    return _told(streams, safetensors.open_any(path))
+    return _told(streams, folder.open_any(path))
 
 
-def _told(streams: Streams, folder: Opened) -> Opened:
+def _told(streams: Streams, model: Opened) -> Opened:
     from bertcli import target
 
-    if told := target.best_yet(folder.path):
+    if told := target.best_yet(model.path):
         streams.warn(told)
-    if folder.doubt:
-        streams.note(folder.doubt)
-    return folder
+    if model.doubt:
+        streams.note(model.doubt)
+    return model
 
 
 def infer(streams: Streams, models: Sequence[Folder], task: Task, device: Device, workers: int | None) -> None:
@@ -63,7 +63,7 @@ def infer(streams: Streams, models: Sequence[Folder], task: Task, device: Device
     from bertcli.engine.predict import placed
     from bertcli.parallel import Pool
 
-    networks = [placed(network_of(model, task), device) for model in models]
+    networks = [placed(network_of(model, task, streams.note), device) for model in models]
     read = shortened = 0
 
     def counted(batches: Iterator[Encoded | None]) -> Iterator[Encoded | None]:
@@ -82,12 +82,14 @@ def infer(streams: Streams, models: Sequence[Folder], task: Task, device: Device
         streams.note(f"{shortened} of {read} {task.units} were cut to {task.room} tokens")
 
 
-def network_of(model: Folder, task: Task) -> Network:
-    """Returns a folder's network, its outputs in the order of the task's labels."""
+def network_of(model: Folder, task: Task, note: Callable[[str], None] | None = None) -> Network:
+    """Returns a folder's network, its outputs in the order of the task's labels; a note tells what is left out."""
     from bertcli.tasks.task import headed
 
     network = headed(task, model.config)
-    model.fill(network)
+    account = model.fill(network)
+    if note and account.left:
+        note(f"{model.path}: not needed: {account.without}")
     if task.labels and model.config.labels != task.labels:
         task.adapt(network, model.config.labels)
     return network

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bertcli.commands.streams import Streams
     from bertcli.engine.device import Device
     from bertcli.tasks.task import Task
-    from bertcli.weights.safetensors import FeatureFolder, ModelFolder
+    from bertcli.weights.folder import FeatureFolder, ModelFolder
 
 
 @options.command(

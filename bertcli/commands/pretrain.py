@@ -178,7 +178,7 @@ def new_network(
 ) -> Network:
     """Returns a network of the size asked for, or one of the size and with the weights of the folder to start from."""
     from bertcli.tasks.task import build, headed
-    from bertcli.weights.safetensors import open_folder
+    from bertcli.weights.folder import open_folder
 
     if start and (typed := options.typed("preset", "num_layers", "hidden_size", "num_heads")):
         raise UsageError(f"--start {start} has its own size: no {typed[0]} beside it")

@@ -9,6 +9,12 @@ import click
 
 from bertcli.commands import options
 from bertcli.commands.streams import Streams
+from bertcli.errors import BadData
+
+# Files that are neither, by what their names end in.
+TENSORS = "tensors, of which `bertcli convert` makes a model folder"
+UNSHOWN = dict.fromkeys((".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".index"), TENSORS)
+UNSHOWN |= dict.fromkeys((".npy", ".npz"), "arrays")
 
 
 @options.command(
@@ -44,6 +50,8 @@ def described(streams: Streams, path: str) -> dict[str, Any]:
     from bertcli import folder, show, target
     from bertcli.records import Anything
 
+    if kind := UNSHOWN.get(Path(path).suffix):
+        raise BadData(f"{kind}; expected a model folder, a vocabulary or a stream", file=path)
     if path == "-" or not (Path(path).is_dir() or folder.is_vocabulary(Path(path))):
         return show.stream(streams.reader(Anything, text=True))
     if not Path(path).is_dir():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bertcli.model.heads import Network
     from bertcli.records import Record
     from bertcli.tasks.task import Example, Task
-    from bertcli.weights.safetensors import ModelFolder
+    from bertcli.weights.folder import ModelFolder
 
 
 class Usual(NamedTuple):
@@ -254,10 +254,11 @@ def notes() -> dict[str, Any]:
 
 
 def start_from(streams: Streams, network: Network, model: ModelFolder, *, keep_head: bool) -> None:
-    """Fill a network from a model folder; stderr names what stays fresh."""
-    fresh = model.fill(network, new_head=True, keep_head=keep_head)
-    parts = sorted({name.rpartition(".")[0] for name in fresh})
-    streams.note(f"starting from {model.path}" + (f"; fresh: {', '.join(parts)}" if parts else ""))
+    """Fill a network from a model folder; stderr names what stays fresh, and what of the folder is left out."""
+    account = model.fill(network, new_head=True, keep_head=keep_head)
+    parts = ", ".join(sorted({name.rpartition(".")[0] for name in account.fresh}))
+    fresh, left = f"; fresh: {parts}" * bool(parts), f"; left out: {account.without}" * bool(account.left)
+    streams.note(f"starting from {model.path}{fresh}{left}")
 
 
 def read_dev(

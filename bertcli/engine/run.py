@@ -36,7 +36,7 @@ from bertcli.model.heads import Network
 from bertcli.parallel import Pool
 from bertcli.records import Record
 from bertcli.tasks.task import Example, Task
-from bertcli.weights.safetensors import save_folder
+from bertcli.weights.folder import save_folder
 
 
 class Run:

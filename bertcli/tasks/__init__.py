@@ -20,7 +20,7 @@ from bertcli.tasks.span import Rule, Span
 from bertcli.tasks.tagging import Tagging
 from bertcli.tasks.task import Task
 from bertcli.text.wordpiece import WordPiece
-from bertcli.weights.safetensors import FeatureFolder, ModelFolder
+from bertcli.weights.folder import FeatureFolder, ModelFolder
 
 NEW: dict[str, Callable[..., Task]] = {
     "classification": Classification,

@@ -30,7 +30,7 @@ from bertcli.tasks.classification import ONE, Classification
 from bertcli.tasks.embedding import Embedding, parse_layers
 from bertcli.tasks.task import build
 from bertcli.text.wordpiece import WordPiece
-from bertcli.weights.safetensors import open_folder, save_folder
+from bertcli.weights.folder import open_folder, save_folder
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LABELS = ("negative", "positive")

@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoTokenizer
 from bertcli.model.packed import pack
 from bertcli.tasks.embedding import Embedding, parse_layers
 from bertcli.tasks.task import build
-from bertcli.weights.safetensors import load, open_folder
+from bertcli.weights.folder import open_folder
 
 TEXTS = {
     "prose": "Call me Ishmael. Some years ago I thought I would see the watery part of the world.",
@@ -28,7 +28,7 @@ def main(path: str) -> None:
     """Print the table."""
     folder = open_folder(Path(path))
     network = build(Embedding(folder.wordpiece, 512, parse_layers("last", 1)), folder.config).eval()
-    load(folder.path, network)
+    folder.fill(network)
     tokenizer, single = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).float().eval()
     double = AutoModel.from_pretrained(path).double().eval()
     for name, text in TEXTS.items():

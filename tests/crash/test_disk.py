@@ -17,7 +17,7 @@ import toys
 import warm
 from desk import Desk
 
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 STEPS, EVERY = 300, 40
 LEARN = [

@@ -21,7 +21,7 @@ import toys
 import warm
 from program import Result
 
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 SMALL = ["--num-layers", 1, "--hidden-size", 16, "--num-heads", 2, "--max-length", 32, "--device", "cpu"]
 PRETRAIN = ["pretrain", "-o", "model", "--plain", "--batch-size", 8, "--lr", 1e-3, *SMALL]

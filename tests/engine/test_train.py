@@ -20,7 +20,7 @@ from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import Example, build
 from bertcli.text.mask import MaskRule
-from bertcli.weights.safetensors import load, open_folder
+from bertcli.weights.folder import open_folder
 
 WORDPIECE = models.wordpiece()
 STEPS, BATCH, PEAK, WARMUP = 50, 8, 2e-3, 10
@@ -34,7 +34,7 @@ def trainer(task: Any, network: Network, max_tokens: int = 4096, **options: bool
 
 def opened(path: Path, task: Any) -> Network:
     network = build(task, open_folder(path).config.with_dropout(0.0))
-    assert load(path, network) == []
+    assert models.load(path, network) == []
     return network
 
 

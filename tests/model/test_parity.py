@@ -14,7 +14,7 @@ from bertcli.model.heads import Network
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import Batch, build, scores
-from bertcli.weights.safetensors import load, open_folder
+from bertcli.weights.folder import open_folder
 
 LENGTHS = [7, 1, 33, 16, 2, 17, 48, 16, 32, 5]
 SHAPES = {
@@ -32,7 +32,7 @@ def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 def encoder(path: Path, pooler: bool = True) -> Network:
     network = Network(open_folder(path).config, {}, pooler=pooler)
-    load(path, network)
+    models.load(path, network)
     return network.eval()
 
 
@@ -89,7 +89,7 @@ def test_pretraining_logits(tmp_path: Path, objective: str, shape: dict[str, Any
     folder = open_folder(models.save(model, tmp_path / "model"))
     task = Pretraining(folder.wordpiece, 64, objective=objective, training=False)
     network = build(task, folder.config)
-    assert load(folder.path, network) == []
+    assert models.load(folder.path, network) == []
     ids, borders = models.sequences(LENGTHS)
     batch = models.packed(ids, borders)
     everywhere = Batch(batch, {"positions": torch.arange(len(batch.ids))}, {})
@@ -113,7 +113,7 @@ def test_classification_logits(tmp_path: Path, labels: int, shape: dict[str, Any
     assert folder.config.labels == tuple(f"LABEL_{number}" for number in range(labels))
     task = Classification(folder.wordpiece, 64, folder.config.labels)
     network = build(task, folder.config)
-    assert load(folder.path, network) == []
+    assert models.load(folder.path, network) == []
     ids, borders = models.sequences(LENGTHS)
     logits = scores(network.eval(), Batch(models.packed(ids, borders), {}, {}))
     for ours, sequence, border in zip(logits, ids, borders, strict=True):
@@ -148,7 +148,7 @@ def test_gradients_are_those_of_transformers(tmp_path: Path) -> None:
 def test_dropout_falls_in_training_alone(tmp_path: Path) -> None:
     path = models.save(models.theirs("BertModel"), tmp_path / "model")
     network = Network(from_json(models.json.loads((path / "config.json").read_text()), "").with_dropout(0.5), {})
-    load(path, network)
+    models.load(path, network)
     ids, borders = models.sequences([20, 8])
     batch = models.packed(ids, borders)
     still = network.eval().bert(batch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,19 @@ import pytest
 import torch
 import toys
 from program import Result, decompressed
+from safetensors.torch import load_file, save_file
 from warm import Program
 
 from bertcli.folder import read_notes
+from bertcli.headers import FILE
+from bertcli.tasks.choice import Choice
+from bertcli.tasks.classification import Classification
+from bertcli.tasks.pretraining import Pretraining
+from bertcli.tasks.regression import Regression
+from bertcli.tasks.span import Rule, Span
+from bertcli.tasks.tagging import Tagging
+from bertcli.tasks.task import build
+from bertcli.weights.folder import save_folder
 
 NEW = ["cats", "##ab", "dogs", "stonexy", "\u4e2d"]
 TEXTS = ["the cat is in the old house", "a dog, a tree; bread and water", "xyz", "what was unknown: \u4e2d"]
@@ -68,6 +79,95 @@ def test_transformers_reads_the_same_numbers(program: Program, tmp_path: Path, k
             for name in ("model", "grown")
         )
         assert before == after != b""
+
+
+# -- there and back -------------------------------------------------------------------------------------------------
+
+OWN: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {  # each of our heads: its task, and what its config says
+    "mlm+nsp": (Pretraining, {}),
+    "mlm": (partial(Pretraining, objective="mlm"), {}),
+    "ltr": (partial(Pretraining, objective="ltr"), {"is_decoder": True}),
+    "classification": (partial(Classification, labels=("no", "yes", "maybe")), {"labels": ("no", "yes", "maybe")}),
+    "several": (
+        partial(Classification, labels=("a", "b", "c"), several=True),
+        {"labels": ("a", "b", "c"), "problem_type": "multi_label_classification"},
+    ),
+    "regression": (Regression, {"labels": ("LABEL_0",), "problem_type": "regression"}),
+    "tagging": (partial(Tagging, labels=("B", "I", "O")), {"labels": ("B", "I", "O")}),
+    "span": (partial(Span, rule=Rule()), {}),
+    "choice": (Choice, {}),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_ours_to_transformers_to_ours_to_tensorflow_to_ours(
+    bertcli: Callable[..., Result], tmp_path: Path, name: str
+) -> None:
+    make, values = OWN[name]
+    task = make(models.wordpiece(), 64)
+    network = build(task, models.config(initializer_range=0.3, layer_norm_eps=1e-5, hidden_act="gelu_new", **values), 5)
+    notes = {"task": task.name, "null_threshold": -1.5, "stride": 16, "max_question": 16, "max_answer": 10}
+    save_folder(tmp_path / "ours", network, task.architecture, task.wordpiece, 64, notes)
+    ours = load_file(tmp_path / "ours" / FILE)
+    loaded(str(task.architecture), tmp_path / "ours").save_pretrained(tmp_path / "theirs")
+    models.transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")
+    assert bertcli("convert", "theirs", "-o", "back").status == 0
+    made = bertcli("convert", "back", "--to", "tensorflow", "-o", "google")
+    if name == "ltr":
+        assert (made.status, made.err) == (2, "bertcli convert: Google's code has no attention to the left alone\n")
+    else:
+        assert made.status == 0, made.err
+        assert not list((tmp_path / "google").glob("*.safetensors"))
+        again = bertcli("convert", "google", "-o", "again")
+        assert again.status == 0, again.err
+        assert again.records[0]["tensors"] == {"used": len(ours)}
+    for folder in ("back", "again"):
+        if (path := tmp_path / folder).exists():
+            after = load_file(path / FILE)
+            assert after.keys() == ours.keys()
+            assert all(torch.equal(tensor, ours[name]) for name, tensor in after.items())
+            before, told = (json.loads((tmp_path / each / "config.json").read_text()) for each in ("ours", folder))
+            assert told == before
+            assert (path / "vocab.txt").read_bytes() == (tmp_path / "ours" / "vocab.txt").read_bytes()
+
+
+def test_sentence_transformers_makes_the_vectors_of_embed(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    sentences = pytest.importorskip("sentence_transformers")
+    toys.start(tmp_path / "model")
+    for force in ([], ["--force"]):  # the second takes the place of the first, folder by folder
+        result = bertcli("convert", "model", "--to", "sentence-transformers", "-o", "sentences", *force)
+        assert result.status == 0, result.err
+    theirs = sentences.SentenceTransformer(str(tmp_path / "sentences"), device="cpu").encode(TEXTS)
+    form = ["--pool", "mean", "--vectors", "list", "--dtype", "float32", "--device", "cpu"]
+    for name in ("model", "sentences"):
+        records = bertcli("embed", "-m", name, *form, stdin="\n".join(TEXTS).encode()).records
+        ours = torch.tensor([record["vectors"][0] for record in records])
+        torch.testing.assert_close(ours, torch.from_numpy(theirs), atol=1e-5, rtol=0)
+
+
+def test_another_form_leaves_no_weights_of_an_old_model(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    toys.start(tmp_path / "model")
+    toys.start(tmp_path / "other")
+    assert bertcli("convert", "model", "--to", "tensorflow", "-o", "other").status == 73
+    assert bertcli("convert", "model", "--to", "tensorflow", "-o", "other", "--force").status == 0
+    assert not (tmp_path / "other" / FILE).exists()
+    assert "bertcli convert makes one of it" in bertcli("embed", "-m", "other", stdin=b"a").err
+
+
+def test_what_is_in_the_way_is_left_out_by_name(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    models.save(models.theirs("BertModel"), tmp_path / "model")
+    tensors = load_file(tmp_path / "model" / FILE)
+    extra = {"dense.weight": torch.ones(3, 32), "adapter.up": torch.ones(2)}
+    save_file(tensors | extra, tmp_path / "model" / FILE, metadata={"format": "pt"})
+    refused = bertcli("convert", "model", "-o", "copy")
+    assert refused.status == 65
+    assert "no place in a BERT: adapter.up, dense.weight (convert --without leaves them out)" in refused.err
+    assert bertcli("embed", "-m", "model", stdin=b"a").status == 65
+    none = bertcli("convert", "model", "-o", "copy", "--without", "adapter.*,lora.*")
+    assert (none.status, "--without lora.*: model has none" in none.err) == (2, True)
+    made = bertcli("convert", "model", "-o", "copy", "--without", "adapter.*,dense.weight")
+    assert made.status == 0, made.err
+    assert made.records[0]["tensors"] == {"used": 39, "left": {"--without": 2}}
 
 
 def vectors(program: Program, folder: Path, name: str, text: str) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from program import Result
 from bertcli.errors import BadData
 from bertcli.tasks.choice import Choice
 from bertcli.tasks.task import Example
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 WORDPIECE = models.wordpiece()
 KIND = "BertForMultipleChoice"

@@ -23,7 +23,7 @@ from bertcli.model.config import from_json
 from bertcli.tasks import of_folder
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.task import build
-from bertcli.weights.safetensors import load, open_folder, save_folder
+from bertcli.weights.folder import open_folder, save_folder
 
 WORDPIECE = models.wordpiece()
 KIND = "BertForSequenceClassification"
@@ -235,7 +235,7 @@ def test_answers_on_real_reviews_are_those_of_transformers(tmp_path: Path, share
     task = Classification(start.wordpiece, 48, ["0", "1"])
     config = replace(start.config, labels=task.labels, initializer_range=0.5)
     network = build(task, config)
-    load(start.path, network, new_head=True)
+    models.load(start.path, network, new_head=True)
     save_folder(tmp_path, network, task.architecture, start.wordpiece, 48, {"cut": True})
     with zstandard.open(shared / "glue" / "SST-2" / "dev.tsv.zst", "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file][1:61]

@@ -29,7 +29,7 @@ from bertcli.tasks.task import Example, build
 from bertcli.text.windows import best_window, paired, windows
 from bertcli.vectors import array_of as array
 from bertcli.vectors import source_of
-from bertcli.weights.safetensors import fingerprint, open_folder
+from bertcli.weights.folder import fingerprint, open_folder
 
 WORDPIECE = models.wordpiece()
 

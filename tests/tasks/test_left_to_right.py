@@ -20,7 +20,7 @@ from bertcli.tasks import of_folder
 from bertcli.tasks.left_to_right import LeftToRight
 from bertcli.tasks.task import build
 from bertcli.text.mask import Masking, MaskRule
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 WORDPIECE = models.wordpiece()
 PAIRS = models.pairs(30)

@@ -15,7 +15,7 @@ from bertcli.errors import BadData
 from bertcli.tasks import of_folder
 from bertcli.tasks.likelihood import Likelihood
 from bertcli.tasks.pseudo_likelihood import PseudoLikelihood
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 WORDPIECE = models.wordpiece()
 Chances = list[tuple[int, float]]  # ids and their log p, as far as they are scored

@@ -23,7 +23,7 @@ from bertcli.errors import BadData
 from bertcli.metrics.span import score
 from bertcli.tasks.span import Rule, Span
 from bertcli.tasks.task import Example
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 WORDPIECE = models.wordpiece()
 KIND = "BertForQuestionAnswering"

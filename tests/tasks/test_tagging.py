@@ -20,7 +20,7 @@ from program import Result
 
 from bertcli.errors import BadData
 from bertcli.tasks.tagging import NONE, Tagging
-from bertcli.weights.safetensors import open_folder
+from bertcli.weights.folder import open_folder
 
 WORDPIECE = models.wordpiece()
 KIND = "BertForTokenClassification"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from bertcli.errors import BadData
 from bertcli.folder import SPECIAL, Casing
 from bertcli.text.wordpiece import WordPiece
+from bertcli.weights.folder import open_folder
 from bertcli.weights.grown import Growth, extended, grow, unchanged
-from bertcli.weights.safetensors import open_folder
 
 OLD = [*SPECIAL, "[unused0]", "[unused1]", "play", "##ing", "##s", "s", "##a", "a", "[X]"]
 

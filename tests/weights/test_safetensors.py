@@ -21,7 +21,7 @@ from bertcli.model.config import OBJECTIVES
 from bertcli.tasks.classification import Classification
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import Batch, build, scores
-from bertcli.weights.safetensors import fingerprint, load, open_folder, save_folder
+from bertcli.weights.folder import fingerprint, open_folder, save_folder
 
 IDS, BORDERS = models.sequences([7, 20, 3, 64])
 
@@ -75,7 +75,7 @@ def test_what_is_saved_is_read_again_bit_for_bit(tmp_path: Path) -> None:
     assert (folder.config, folder.architecture, folder.max_length) == (network.config, "BertForPreTraining", 64)
     assert folder.notes == {"task": "pretraining"}
     again = build(task, folder.config, seed=9)
-    assert load(tmp_path, again) == []
+    assert models.load(tmp_path, again) == []
     assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in network.state_dict().items())
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["bertcli.json", "config.json", FILE, "tokenizer.json", "tokenizer_config.json", "vocab.txt"]
@@ -100,7 +100,7 @@ def same_as(path: Path, model: Any) -> None:
     folder = open_folder(path)
     assert folder.wordpiece.pieces == models.PIECES
     network = build(Pretraining(folder.wordpiece, 64), folder.config)
-    assert load(path, network) == []
+    assert models.load(path, network) == []
     theirs = model.state_dict()
     assert torch.equal(network.bert.embeddings.word.weight, theirs["bert.embeddings.word_embeddings.weight"].float())
     query = theirs["bert.encoder.layer.1.attention.self.query.weight"].float()
@@ -116,7 +116,7 @@ def test_a_folder_of_todays_transformers_sharded(tmp_path: Path) -> None:
     same_as(path, model)
     next(path.glob("*.safetensors")).unlink()
     with pytest.raises(NoInput, match=r"model-0000\d-of-\d+.safetensors: No such file"):
-        load(path, build(Pretraining(models.wordpiece(), 64), open_folder(path).config))
+        models.load(path, build(Pretraining(models.wordpiece(), 64), open_folder(path).config))
 
 
 def test_a_shard_outside_the_folder_is_refused(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_shard_outside_the_folder_is_refused(tmp_path: Path) -> None:
     index["weight_map"]["bert.pooler.dense.bias"] = "../other.safetensors"
     (path / INDEX).write_text(json.dumps(index))
     with pytest.raises(BadData, match="field 'weight_map'"):
-        load(path, build(Pretraining(models.wordpiece(), 64), open_folder(path).config))
+        models.load(path, build(Pretraining(models.wordpiece(), 64), open_folder(path).config))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -164,9 +164,9 @@ def test_old_spellings_and_copies_are_read(tmp_path: Path) -> None:
 def test_an_untied_decoder_is_refused_where_it_would_be_used(tmp_path: Path) -> None:
     path, network = rewritten(tmp_path, lambda found: found | {"cls.predictions.decoder.weight": torch.zeros(89, 32)})
     with pytest.raises(BadData, match=r"cls.predictions.decoder.weight is not the same as .*: an untied model"):
-        load(path, network)
+        models.load(path, network)
     task = Classification(models.wordpiece(), 64, "ab")
-    assert load(path, build(task, models.config(labels=("a", "b"))), new_head=True) == [
+    assert models.load(path, build(task, models.config(labels=("a", "b"))), new_head=True) == [
         "heads.classifier.output.weight",
         "heads.classifier.output.bias",
     ]
@@ -179,7 +179,7 @@ def without(*parts: str) -> Any:
 def test_missing_tensors_are_all_listed(tmp_path: Path) -> None:
     path, network = rewritten(tmp_path, without("layer.1.attention.self.key", "position_embeddings"))
     with pytest.raises(BadData) as caught:
-        load(path, network, new_head=True)
+        models.load(path, network, new_head=True)
     assert str(path) in str(caught.value)
     for name in ("bert.embeddings.position_embeddings.weight", "bert.encoder.layer.1.attention.self.key.bias"):
         assert name in str(caught.value)
@@ -189,9 +189,9 @@ def test_missing_tensors_are_all_listed(tmp_path: Path) -> None:
 def test_only_a_new_head_and_its_pooler_may_be_fresh(tmp_path: Path) -> None:
     path, network = rewritten(tmp_path, without("cls.seq_relationship", "pooler"))
     with pytest.raises(BadData, match=r"missing: bert.pooler.dense.weight, bert.pooler.dense.bias, cls.seq_relation"):
-        load(path, network)
+        models.load(path, network)
     before = network.bert.pooler.weight.clone()
-    assert load(path, network, new_head=True) == [
+    assert models.load(path, network, new_head=True) == [
         "bert.pooler.weight",
         "bert.pooler.bias",
         "heads.nsp.weight",
@@ -203,7 +203,7 @@ def test_only_a_new_head_and_its_pooler_may_be_fresh(tmp_path: Path) -> None:
 def test_a_head_that_is_there_can_be_left(tmp_path: Path) -> None:
     path, network = rewritten(tmp_path, lambda tensors: tensors)
     before = network.heads["nsp"].weight.clone()
-    fresh = load(path, network, new_head=True, keep_head=False)
+    fresh = models.load(path, network, new_head=True, keep_head=False)
     assert {name.split(".")[0] for name in fresh} == {"heads"}
     assert torch.equal(network.heads["nsp"].weight, before)
 
@@ -212,8 +212,8 @@ def test_a_tensor_of_another_shape(tmp_path: Path) -> None:
     name = "bert.encoder.layer.0.intermediate.dense.weight"
     path, network = rewritten(tmp_path, lambda tensors: tensors | {name: torch.zeros(100, 32)})
     with pytest.raises(BadData) as caught:
-        load(path, network)
-    assert str(caught.value) == f"{path / FILE}: {name}: found [100, 32], the config asks for [128, 32]"
+        models.load(path, network)
+    assert str(caught.value) == f"{path}: {name}: found [100, 32], the config asks for [128, 32]"
 
 
 def test_layers_that_the_config_does_not_have(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_layers_that_the_config_does_not_have(tmp_path: Path) -> None:
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
     with pytest.raises(BadData, match=r"bert.encoder.layer.1\..*: the config has 1 layers only"):
-        load(path, build(Pretraining(models.wordpiece(), 64), open_folder(path).config))
+        models.load(path, build(Pretraining(models.wordpiece(), 64), open_folder(path).config))
 
 
 @pytest.mark.parametrize("kept", [0, 4, 100, 20_000])
@@ -229,7 +229,7 @@ def test_a_truncated_file(tmp_path: Path, kept: int) -> None:
     path, network = rewritten(tmp_path, lambda tensors: tensors)
     (path / FILE).write_bytes((path / FILE).read_bytes()[:kept])
     with pytest.raises(BadData, match=rf"{FILE}: not a whole safetensors file"):
-        load(path, network)
+        models.load(path, network)
 
 
 def test_a_folder_without_weights_config_or_vocabulary(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_folder_without_weights_config_or_vocabulary(tmp_path: Path) -> None:
     path, network = rewritten(tmp_path, lambda tensors: tensors)
     (path / FILE).unlink()
     with pytest.raises(NoInput, match=f"no {FILE}"):
-        load(path, network)
+        models.load(path, network)
     (path / "tokenizer.json").unlink()
     with pytest.raises(NoInput, match=r"no vocab.txt and no tokenizer.json"):
         open_folder(path)
@@ -271,7 +271,7 @@ from pathlib import Path
 from bertcli.errors import IOFailed
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import build, scores
-from bertcli.weights.safetensors import save_folder
+from bertcli.weights.folder import save_folder
 task = Pretraining(models.wordpiece(), 64)
 network = build(task, models.config(), seed=8)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -293,7 +293,7 @@ def test_the_real_model_is_read() -> None:
     assert (len(folder.wordpiece.pieces), folder.architecture) == (30522, "BertModel")
     network = build(Classification(folder.wordpiece, 128, "ab"), replace(folder.config, labels=("a", "b")))
     with pytest.raises(BertcliError, match=r"missing: classifier.weight"):
-        load(path, network)
+        models.load(path, network)
 
 
 def test_a_fingerprint_is_that_of_the_encoder_however_it_is_saved(tmp_path: Path) -> None:

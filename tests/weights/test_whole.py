@@ -16,7 +16,8 @@ from bertcli.commands.convert import network_of
 from bertcli.errors import BadData
 from bertcli.headers import FILE
 from bertcli.model.heads import Network
-from bertcli.weights.safetensors import open_folder, save
+from bertcli.weights.folder import open_folder
+from bertcli.weights.safetensors import save
 from bertcli.weights.whole import contents
 
 Tensors = dict[str, Tensor]
@@ -32,7 +33,7 @@ def read(
     if architecture is not None:
         config["architectures"] = [architecture] if architecture else None
         (path / "config.json").write_text(json.dumps(config))
-    return network_of(open_folder(path))
+    return network_of(open_folder(path))[0]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""Tensors as torch pickles them: `pytorch_model.bin`, whole or sharded, and the checkpoints of training loops.
+
+They are read by torch's reader of plain tensors, which runs nothing that a pickle asks for; what asks for more is
+refused. Never written.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertcli.errors import BadData, NoInput
+from bertcli.headers import POINTER, TensorHeader, sharded
+from bertcli.weights.tensors import Tensors
+
+FILE, INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+ENDS = (".bin", ".pt", ".pth", ".ckpt")  # of files that hold such tensors
+NESTED = ("state_dict", "model_state_dict", "model", "module")  # under which training loops keep the weights
+ZIPPED = b"PK"  # how files begin since torch 1.6; older ones cannot be mapped into memory
+DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
+
+
+def opened(path: Path) -> Tensors:
+    """Returns the tensors of a folder, or of one file; raises `NoInput`, or `BadData` for more than plain tensors."""
+    files = sharded(path / INDEX) if (path / INDEX).exists() else [path / FILE if path.is_dir() else path]
+    tensors: dict[str, Tensor] = {}
+    headers: dict[str, TensorHeader] = {}
+    beside = 0
+    for file in files:
+        values = _loaded(file)
+        state = next((values[name] for name in NESTED if isinstance(values.get(name), dict)), values)
+        if state is not values:
+            beside += sum(1 for name, value in values.items() if value is not state for _ in _inner(value))
+        for name, tensor in state.items():
+            headers[name] = _header(name, tensor, file)
+        tensors |= state
+    return Tensors.spelled(path, headers, tensors.__getitem__, state=beside)
+
+
+def _loaded(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as begun:
+            begin = begun.read(len(POINTER))
+        if begin == POINTER:
+            raise BadData("a pointer of Git LFS: git lfs pull brings the file", file=str(file))
+        with warnings.catch_warnings(action="ignore"):  # of other pickles than torch's, which are refused anyway
+            values = torch.load(file, map_location="cpu", weights_only=True, mmap=begin.startswith(ZIPPED))
+    except BadData:
+        raise
+    except OSError as error:
+        raise NoInput(f"{file}: {error.strerror}") from error
+    except pickle.UnpicklingError as error:
+        asked = re.search(r"GLOBAL (\S+)", str(error))
+        problem = f"asks for {asked[1]}, and is not read: plain tensors only" if asked else "not a pickle of tensors"
+        raise BadData(problem, file=str(file)) from None
+    except Exception:  # what is damaged fails in all ways, deep inside torch
+        raise BadData("not a whole file of tensors", file=str(file)) from None
+    if not isinstance(values, dict):
+        raise BadData(file=str(file), found=type(values).__name__, expected="a dict of tensors by name")
+    return values
+
+
+def _header(name: Any, tensor: Any, file: Path) -> TensorHeader:
+    """Returns what is known of a tensor; raises `BadData` where it is none, or would take more room than it has."""
+    if not isinstance(name, str) or not isinstance(tensor, Tensor):
+        raise BadData(file=str(file), field=str(name), found=type(tensor).__name__, expected="a tensor")
+    is_plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+    if not is_plain or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.itemsize:
+        raise BadData("not a plain tensor with a number of its own in each place", file=str(file), field=name)
+    return TensorHeader(DTYPES.get(tensor.dtype, str(tensor.dtype)), tuple(tensor.shape), file)
+
+
+def _inner(value: Any) -> Iterator[Tensor]:
+    """Yields the tensors within lists and dicts."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _inner(each)
