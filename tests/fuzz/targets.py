@@ -20,7 +20,7 @@ RECORDS = (*BYTES, *LINES, *[value] * 6, *FRAMES)
 COMPUTED = tuple(kind for kind in RECORDS if kind is not bomb)  # a model takes its time for each of a million lines
 FOREIGN = (*BYTES, *BYTES, *LINES, *FRAMES)
 FILES = (*BYTES, *LINES)  # not streams: nobody compresses them
-INPUT, OUTPUT = "input", "output"
+INPUT, OUTPUT, NUMBERS = "input", "output", "bert_model.ckpt.data-00000-of-00001"
 
 
 @dataclass(frozen=True)
@@ -154,3 +154,7 @@ def _files() -> Iterator[Target]:
     ):
         seed = "" if "index" in name else f"model/{name}"
         yield Target(f"model-{name}", uses, checks.nothing, kinds, f"model/{name}", ("model",), seed)
+    for place in ("pickled/pytorch_model.bin", "google/bert_model.ckpt.index", f"google/{NUMBERS}"):
+        around = place.partition("/")[0]
+        made = (["convert", around, "-o", OUTPUT],)
+        yield Target(place.replace("/", "-"), made, checks.nothing, BYTES, place, (around,), place)
