@@ -154,18 +154,18 @@ def _check(network: Network, tensors: Tensors, shapes: dict[str, list[int]], ori
     """Raise `BadData` with all that does not fit, found by the headers alone."""
     missing = [name for name, origin in origins.items() if origin not in tensors.headers]
     layers = network.config.num_hidden_layers if isinstance(network.config, Config) else 0
-    surplus, strange, wrong = [], [], []
+    surplus, strange, wrong = {}, [], []
     for name in tensors.headers:
         layer = ENCODER_LAYER.match(name)
         if layer and int(layer[1]) >= layers:
-            surplus.append(name)
+            surplus[f"{layer[0]}*"] = layer
         elif name not in shapes and name not in TIED and not COUNTED.search(name) and not _is_left(name, shapes):
             strange.append(name)
     for name, shape in shapes.items():
         if name not in missing and (problem := _unfit(name, tensors.headers[origins[name]], shape)):
             wrong.append(problem)
     told = [f"weights are missing: {listed(missing)}"] * bool(missing)
-    told += [f"{listed(surplus)}: the config has {layers} layers only"] * bool(surplus)
+    told += [f"{listed([*surplus])}: the config has {layers} layers only"] * bool(surplus)
     told += [f"no place in a BERT: {listed(strange)} (convert --without leaves them out)"] * bool(strange)
     told += [listed(wrong)] * bool(wrong)
     if told:
@@ -205,7 +205,7 @@ def _account(tensors: Tensors, shapes: dict[str, list[int]], origins: dict[str, 
     used = set(origins.values())
     tied = [name for name in TIED if name in tensors.headers and name not in used] if BIASES in shapes else []
     left = Counter(
-        "mere counting" if COUNTED.search(name) else str(part_of(name))
+        "buffers" if COUNTED.search(name) else str(part_of(name))
         for name in tensors.headers
         if name not in used and name not in tied
     )
