@@ -229,8 +229,7 @@ class Run:
     def _know(self, reading: Reading) -> None:
         """Tell which input is at hand, before its first step."""
         if self.done:
-            tell = self.warn if reading.input.begun == self.done else self.say
-            tell(f"the input is {reading.told}")
+            (self.warn if reading.input.begun == self.done else self.say)(f"the input is {reading.told}")
         self._epoch_ends = [end + reading.input.begun for end in self._epoch_ends]
 
     def _is_scored(self, is_saved: bool) -> bool:
@@ -246,8 +245,8 @@ class Run:
             self.say(f"{path}: no complete checkpoint, starting anew")
             return
         self.done, self._input = state["step"], Input.of(state["input"])
-        if state["best"]:
-            self.best = Scored(**state["best"])
+        self.best = Scored(**(state["best"] or {}))
+        self.notes = {**self.notes, "history": state.get("commands", [])}
         self.say(f"resuming after step {self.done}")
 
     def _checkpoint(self, network: Network, then: Callable[[], None] = lambda: None) -> None:
@@ -261,8 +260,9 @@ class Run:
 
     def _state(self, network: Network) -> dict[str, Any]:
         best = asdict(self.best) if self.best.scores else None
+        commands = [*self.notes.get("history", []), *filter(None, [self.notes.get("command")])]
         told = {"settings": self._settings(network), "input": asdict(self._input), "best": best}
-        return {"step": self.done, **told}
+        return {"step": self.done, "commands": commands, **told}
 
     def _saved(self, error: Diverged, network: Network) -> Diverged:
         """Make a checkpoint of the step before the one that could not be taken; returns the error that names both.

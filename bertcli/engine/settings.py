@@ -81,7 +81,7 @@ class Input:
 
 def making(task: Task, notes: dict[str, Any]) -> dict[str, Any]:
     """Returns by what a run makes examples of records: the vocabulary, the task's options and what its notes say."""
-    told = {name: value for name, value in notes.items() if name != "command"}
+    told = {name: value for name, value in notes.items() if name not in ("command", "history")}
     return _as_read({**told, **task.options(), **task.reads()})
 
 

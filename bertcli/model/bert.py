@@ -18,7 +18,9 @@ from bertcli.model.packed import Packed
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,  # the error function, as when the released checkpoints were made
+    "gelu_python": functional.gelu,
     "gelu_new": partial(functional.gelu, approximate="tanh"),
+    "gelu_fast": partial(functional.gelu, approximate="tanh"),
     "gelu_pytorch_tanh": partial(functional.gelu, approximate="tanh"),
     "relu": functional.relu,
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from bertcli.errors import BadData, UsageError
 
-ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+ACTIVATIONS = ("gelu", "gelu_python", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
 
 # layers, width, heads; of Google's small models of 2020 those with names, and the paper's two (section 3)
 PRESETS = {

@@ -35,7 +35,7 @@ def here(home: Home, monkeypatch: pytest.MonkeyPatch) -> Here:
 
 def essence(path: Path) -> dict[str, Any]:
     """Returns all that a folder holds but for times and the command line."""
-    told = {name: value for name, value in notes(path).items() if name != "command"}
+    told = {name: value for name, value in notes(path).items() if name not in ("command", "history")}
     logs = {f"{log.relative_to(path)}": rows(log) for log in path.rglob("*.jsonl")}
     files = sorted(f"{file.relative_to(path)}" for file in path.rglob("*"))
     return {"files": files, "weights": (path / "model.safetensors").read_bytes(), **told, **logs}

@@ -21,6 +21,7 @@ import toys
 import warm
 from program import Result
 
+from bertcli.folder import read_notes
 from bertcli.weights.folder import open_folder
 
 SMALL = ["--num-layers", 1, "--hidden-size", 16, "--num-heads", 2, "--max-length", 32, "--device", "cpu"]
@@ -241,6 +242,8 @@ def test_a_signal_saves_and_resume_finishes(
     assert not (tmp_path / "model" / "config.json").exists()
     resumed = bertcli(*line, "--resume", "--stop-at", step + 20, stdin=PAIRS)
     assert (resumed.status, f"resuming after step {step}" in resumed.err) == (0, True)
+    made = read_notes(tmp_path / "model")
+    assert [len(made["history"]), "--resume" in made["history"][0], "--resume" in made["command"]] == [1, False, True]
     whole = bertcli(*line, "-o", "whole", "--stop-at", step + 20, stdin=PAIRS)
     assert whole.status == 0
     assert figures(tmp_path / "model") == figures(tmp_path / "whole")

@@ -97,7 +97,7 @@ def test_one_dropout_everywhere() -> None:
     [
         ({"model_type": "roberta"}, "f: field 'model_type': found 'roberta', expected bert"),
         ({"position_embedding_type": "relative_key"}, "f: field 'position_embedding_type': found 'relative_key'"),
-        ({"hidden_act": "swish"}, "f: field 'hidden_act': found 'swish', expected gelu or gelu_new"),
+        ({"hidden_act": "swish"}, "f: field 'hidden_act': found 'swish', expected gelu or gelu_python or gelu_new"),
         ({"hidden_act": 3}, "f: field 'hidden_act': found 3, expected a name"),
         ({"vocab_size": None}, "f: field 'vocab_size': found nothing"),
         ({"vocab_size": "9"}, "f: field 'vocab_size': found '9', expected a whole number from 1"),

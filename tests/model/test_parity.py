@@ -18,9 +18,9 @@ from bertcli.weights.folder import open_folder
 
 LENGTHS = [7, 1, 33, 16, 2, 17, 48, 16, 32, 5]
 SHAPES = {
-    "head width 8": {"width": 32, "heads": 4},
+    "head width 8": {"width": 32, "heads": 4, "hidden_act": "gelu_python"},
     "head width 64": {"width": 64, "heads": 1, "hidden_act": "gelu_new"},
-    "head width 256": {"width": 512, "heads": 2, "layers": 1},
+    "head width 256": {"width": 512, "heads": 2, "layers": 1, "hidden_act": "gelu_fast"},
     "odd sizes": {"width": 21, "heads": 3, "layers": 3, "intermediate_size": 37, "hidden_act": "relu"},
     "other epsilon": {"width": 24, "heads": 2, "layer_norm_eps": 1e-5, "hidden_act": "gelu_pytorch_tanh"},
 }
