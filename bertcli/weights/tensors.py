@@ -153,29 +153,26 @@ def _origin(name: str, tensors: Tensors) -> str:
 def _check(network: Network, tensors: Tensors, shapes: dict[str, list[int]], origins: dict[str, str]) -> None:
     """Raise `BadData` with all that does not fit, found by the headers alone."""
     missing = [name for name, origin in origins.items() if origin not in tensors.headers]
+    found = {name: tensors.headers[origin] for name, origin in origins.items() if origin in tensors.headers}
+    strange = [name for name in tensors.headers if name not in shapes and not _is_left(name, shapes)]
     layers = network.config.num_hidden_layers if isinstance(network.config, Config) else 0
-    surplus, strange, wrong = {}, [], []
-    for name in tensors.headers:
-        layer = ENCODER_LAYER.match(name)
-        if layer and int(layer[1]) >= layers:
-            surplus[f"{layer[0]}*"] = layer
-        elif name not in shapes and name not in TIED and not COUNTED.search(name) and not _is_left(name, shapes):
-            strange.append(name)
-    for name, shape in shapes.items():
-        if name not in missing and (problem := _unfit(name, tensors.headers[origins[name]], shape)):
-            wrong.append(problem)
+    numbers = {name: int(layer[1]) for name in strange if (layer := ENCODER_LAYER.match(name))}
+    surplus = sorted({number for number in numbers.values() if number >= layers})
+    unknown = [name for name in strange if numbers.get(name) not in surplus]
+    wrong = [problem for name, header in found.items() if (problem := _unfit(name, header, shapes[name]))]
     told = [f"weights are missing: {listed(missing)}"] * bool(missing)
-    told += [f"{listed([*surplus])}: the config has {layers} layers only"] * bool(surplus)
-    told += [f"no place in a BERT: {listed(strange)} (convert --without leaves them out)"] * bool(strange)
+    told += [f"layers from {surplus[0]} on: the config has {layers} layers only"] if surplus else []
+    told += [f"no place in a BERT: {listed(unknown)} (convert --without leaves them out)"] * bool(unknown)
     told += [listed(wrong)] * bool(wrong)
     if told:
         raise BadData("; ".join(told), file=str(tensors.path))
 
 
 def _is_left(name: str, shapes: dict[str, list[int]]) -> bool:
-    """Returns whether a tensor is of a part that the network does not have."""
+    """Returns whether a tensor is a copy, a buffer, or of a part that the network does not have."""
     part = part_of(name)
-    return part in OPTIONAL and not any(part_of(own) == part for own in shapes)
+    is_elsewhere = part in OPTIONAL and not any(part_of(own) == part for own in shapes)
+    return name in TIED or bool(COUNTED.search(name)) or is_elsewhere
 
 
 def _unfit(name: str, header: TensorHeader, shape: list[int]) -> str:

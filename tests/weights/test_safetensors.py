@@ -220,7 +220,7 @@ def test_layers_that_the_config_does_not_have(tmp_path: Path) -> None:
     path, _ = rewritten(tmp_path, lambda tensors: tensors)
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1}))
-    with pytest.raises(BadData, match=r"bert.encoder.layer.1\..*: the config has 1 layers only"):
+    with pytest.raises(BadData, match=r"layers from 1 on: the config has 1 layers only"):
         models.load(path, build(Pretraining(models.wordpiece(), 64), open_folder(path).config))
 
 
