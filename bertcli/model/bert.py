@@ -67,7 +67,7 @@ class Layer(nn.Module):
 
     def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns queries, keys and values: (T, heads, width) each."""
-        query, key, value = self.qkv(x).view(len(x), 3, self.heads, -1).unbind(1)
+        query, key, value = self.qkv(x).unflatten(1, (3, self.heads, -1)).unbind(1)
         return query, key, value
 
     def forward(self, x: Tensor, packed: Packed) -> Tensor:
