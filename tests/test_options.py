@@ -110,7 +110,7 @@ def home(house: Path, tmp_path: Path) -> Path:
         (["predict", "pairs.jsonl.zst", "-m", "model", "-m", "model"], "several models are an ensemble of a task"),
         ([*PREDICT, "-m", "model"], "classifier and model differ in their tasks"),
         ([*PREDICT, "-m", "nowhere"], "nowhere/config.json: No such file"),
-        (["convert", "nowhere", "-o", "out"], "nowhere/config.json: No such file"),
+        (["convert", "nowhere", "-o", "out"], "nowhere: no such folder, file or TensorFlow checkpoint"),
         (["convert", "model", "-o", "model", "--force"], "must be another folder than the model to start from, model"),
         (["convert", "model", "-o", ".", "--force"], "must be another folder than the model to start from, model"),
         (["convert", "model", "-o", "out", "--extend-vocab", "nowhere"], "nowhere: No such file"),

@@ -88,7 +88,7 @@ def network_of(model: Folder, task: Task, note: Callable[[str], None] | None = N
 
     network = headed(task, model.config)
     account = model.fill(network)
-    if note and account.left:
+    if note and account.without:
         note(f"{model.path}: not needed: {account.without}")
     if task.labels and model.config.labels != task.labels:
         task.adapt(network, model.config.labels)

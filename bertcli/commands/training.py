@@ -257,7 +257,7 @@ def start_from(streams: Streams, network: Network, model: ModelFolder, *, keep_h
     """Fill a network from a model folder; stderr names what stays fresh, and what of the folder is left out."""
     account = model.fill(network, new_head=True, keep_head=keep_head)
     parts = ", ".join(sorted({name.rpartition(".")[0] for name in account.fresh}))
-    fresh, left = f"; fresh: {parts}" * bool(parts), f"; left out: {account.without}" * bool(account.left)
+    fresh, left = f"; fresh: {parts}" * bool(parts), f"; left out: {account.without}" * bool(account.without)
     streams.note(f"starting from {model.path}{fresh}{left}")
 
 

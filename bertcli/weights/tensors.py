@@ -88,7 +88,7 @@ class Account:
         """Returns one line."""
         told = [f"{self.used} used"]
         told += [f"{self.tied} tied"] * (self.tied > 0)
-        told += [f"{self.left.total()} left out ({self.without})"] * bool(self.left)
+        told += [f"{self.left.total()} left out ({', '.join(self.left)})"] * bool(self.left)
         told += [f"{many(self.rows, 'row')} of filling cut off"] * (self.rows > 0)
         return f"{many(self.used + self.tied + self.left.total(), 'tensor')}: {', '.join(told)}"
 
@@ -100,8 +100,8 @@ class Account:
 
     @property
     def without(self) -> str:
-        """Returns the parts that were left out, each with the number of its tensors."""
-        return ", ".join(f"{count} of {part}" for part, count in self.left.items())
+        """Returns what was left out, "" where nothing was."""
+        return f"{', '.join(self.left)} ({many(self.left.total(), 'tensor')})" if self.left else ""
 
 
 def fill(network: Network, tensors: Tensors, *, new_head: bool = False, keep_head: bool = True) -> Account:
