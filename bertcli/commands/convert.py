@@ -12,6 +12,7 @@ import click
 
 from bertcli.commands import options, saving, training
 from bertcli.commands.streams import Streams, readable
+from bertcli.errors import UsageError
 
 if TYPE_CHECKING:
     from bertcli.model.heads import Network
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 UNHEADED = (None, "BertModel", "BertForNextSentencePrediction")  # classes whose head no task of ours answers with
 WITH_SAFETENSORS = ("bertcli", "sentence-transformers")
-FORMS = (*WITH_SAFETENSORS, "tensorflow")
+FORMS = (*WITH_SAFETENSORS, "tensorflow", "onnx")
 
 
 @options.command(
@@ -46,6 +47,13 @@ FORMS = (*WITH_SAFETENSORS, "tensorflow")
     default="bertcli",
     show_default=True,
     help="What to write: a model folder, which transformers reads too, or its like for others.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["fp32", "int8"]),
+    default="fp32",
+    show_default=True,
+    help="Of --to onnx: the numbers of products and embeddings.",
 )
 @click.option(
     "--extend-vocab",
@@ -76,7 +84,14 @@ FORMS = (*WITH_SAFETENSORS, "tensorflow")
 @options.quiet
 @options.casing
 def command(
-    source: Path, path: Path, force: bool, to: str, extend_vocab: Path | None, quiet: bool, **given: Any
+    source: Path,
+    path: Path,
+    force: bool,
+    to: str,
+    precision: str,
+    extend_vocab: Path | None,
+    quiet: bool,
+    **given: Any,
 ) -> None:
     """Turn a BERT of any make into a model folder, or into what other programs read.
 
@@ -92,7 +107,8 @@ def command(
     is one of texts.
 
     --to tensorflow writes `bert_model.ckpt`, `bert_config.json` and `vocab.txt`, sentence-transformers a folder whose
-    vectors are those of `embed --pool mean`.
+    vectors are those of `embed --pool mean`, onnx a `model.onnx` for any number of texts of any length, with the inputs
+    and outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 it is a quarter as large.
 
     With --extend-vocab, the row of each new piece in the word embeddings is the mean of the rows of the old pieces that
     its text was cut into before, and so is its bias in the head that predicts words. A piece that the old ones do not
@@ -106,7 +122,7 @@ def command(
     saving.check_apart(path, source)
     with target.taken(path, force=force, resume=None, warn=streams.warn):
         model = opened(streams, source, **given)
-        save, kind = writer(model, to)
+        save, kind = writer(model, to, precision)
         network, account = network_of(model, bare=to == "sentence-transformers")
         growth = grown(streams, model, network, extend_vocab)
         save_folder(path, network, kind, growth.wordpiece, model.max_length, notes(model, growth), save)
@@ -127,17 +143,22 @@ def opened(streams: Streams, source: Path, **given: Any) -> ModelFolder:
     return model
 
 
-def writer(model: ModelFolder, to: str) -> tuple[Callable[[Path, Network], None], str | None]:
+def writer(model: ModelFolder, to: str, precision: str) -> tuple[Callable[[Path, Network], None], str | None]:
     """Returns what writes weights in a form, and the transformers class that they then are of."""
-    from bertcli.weights import google, safetensors, sentence_transformers
+    from bertcli.tasks import kind_of
+    from bertcli.weights import google, onnx, safetensors, sentence_transformers
 
     kind = model.architecture
+    if precision != "fp32" and to != "onnx":
+        raise UsageError(f"--precision {precision}: of --to onnx alone")
     match to:
         case "tensorflow":
             google.check_known(model.config)
             return google.save, kind
         case "sentence-transformers":
             return partial(sentence_transformers.save, max_length=model.max_length), "BertModel"
+        case "onnx":
+            return partial(onnx.save, kind=kind_of(model), in_eight_bits=precision == "int8"), kind
     return safetensors.save, kind
 
 

@@ -26,6 +26,7 @@ from bertcli.model.bert import Layer
 from bertcli.model.heads import FeatureNetwork, Network
 from bertcli.model.packed import Packed
 
+FILE = "model.onnx"
 OPSET = 18  # which all of today's programs read
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MOST = 1_800_000_000  # bytes of weights: a file of ONNX, which is one protocol buffer, has no more than 2 GiB
@@ -135,6 +136,13 @@ class _OnRectangles(nn.Module):
 
 
 # -- the file -------------------------------------------------------------------------------------------------------
+
+
+def save(path: Path, network: Network, kind: str | None, *, in_eight_bits: bool = False) -> None:
+    """Write a network into a folder, see `save_onnx`, and if asked `quantize`. Raises as they do."""
+    save_onnx(path / FILE, network.eval(), kind)
+    if in_eight_bits:
+        quantize(path / FILE)
 
 
 def save_onnx(file: Path, network: Network, kind: str | None) -> None:

@@ -1,13 +1,13 @@
 """Eight bits beside our fp32 on a CPU: tokens a second, and what is lost of the scores.
 
-python tests/bench/int8.py SST2_MODEL STSB_MODEL --glue DIR [--turns 2]
+python tests/bench/int8.py [MODEL ...] [--glue DIR] [--sizes 6x384x12,base] [--cores 2] [--turns 3]
 
-The folders hold models fine-tuned for SST-2 and STS-B, DIR the GLUE data with a folder a task. Each dev set goes
-through `predict`'s loop, without reading and WordPiece, on all cores that it is given (`taskset` says which), by turns:
-fp32, our own; torch int8, our own with the layers' products by torch's dynamic ones (oneDNN, weights per row), which
-bertcli does not have; ONNX fp32 and ONNX int8, the files of `weights/onnx.py` in onnxruntime, each pass a rectangle.
-Prints a line for each: tokens a second; the median ratio to fp32, of parts of the set in turn, by the clock and by the
-time of the cores, which others on the machine disturb less; the scores; the seconds to make it.
+Of folders fine-tuned for SST-2 or STS-B each answers that dev set of GLUE, DIR having a folder a task; models of random
+weights answer texts of 5 to 60 pieces. By turns, each time in a process of its own, for what one library's threads wait
+for would be the other's: fp32, our own; torch int8, our own with the layers' products by torch's dynamic ones (oneDNN,
+weights by row), which bertcli does not have; ONNX fp32 and ONNX int8, the files that `convert --to onnx` writes, in
+onnxruntime, 32 texts of like length a pass. Reading, WordPiece and loading are not counted. Prints for each the median
+of tokens a second, by how much that is more than fp32's and ONNX fp32's, and the scores.
 """
 
 from __future__ import annotations
@@ -18,31 +18,34 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import torch
 from torch import Tensor, nn
 
 from bertcli.commands.inference import network_of
 from bertcli.engine.device import choose
-from bertcli.engine.predict import predict
+from bertcli.engine.predict import placed, predict
+from bertcli.folder import SPECIAL, Casing
 from bertcli.model.bert import Layer
+from bertcli.model.config import of_size, shape
 from bertcli.model.heads import Network
-from bertcli.model.packed import Packed
 from bertcli.tasks import of_folder
-from bertcli.weights.onnx import quantize, save_onnx
-from bertcli.weights.safetensors import open_folder
+from bertcli.tasks.classification import Classification
+from bertcli.tasks.task import build
+from bertcli.text.wordpiece import WordPiece
+from bertcli.weights.folder import open_folder, save_folder
 
+WAYS = ("fp32", "torch int8", "ONNX fp32", "ONNX int8")
 METRICS = ("accuracy", "pearson", "spearman")
-PART = 200  # records that each way answers before the next: a machine is not the same from one minute to the next
+FILES = {"classification": ("glue-sst-2", "SST-2"), "regression": ("glue-sts-b", "STS-B")}
+TEXTS, BATCH = 300, 32
 
 
 class Product(nn.Module):
@@ -52,37 +55,13 @@ class Product(nn.Module):
         super().__init__()
         weight, bias = linear.weight.detach(), linear.bias.detach()
         scales, zeros = weight.abs().amax(1).double() / 127, torch.zeros(len(weight), dtype=torch.long)
-        with warnings.catch_warnings():  # of tensors of this kind, which are to go: why it is not in bertcli
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):  # of tensors that are to go: why it is not in bertcli
             quantized = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
         self.packed = torch.ops.quantized.linear_prepack(quantized, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         made: Tensor = torch.ops.quantized.linear_dynamic(x, self.packed, True)
         return made
-
-
-class OnRuntime(Network):
-    """A file of ONNX in the place of a network: what is pooled are the logits already."""
-
-    def __init__(self, file: Path, cores: int) -> None:
-        nn.Module.__init__(self)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = cores
-        self.session = onnxruntime.InferenceSession(file, options)
-        self.heads = nn.ModuleDict({"classifier": nn.Identity()})
-        self.dummy = nn.Parameter(torch.zeros(1))  # the loop asks for the type of one
-
-    def pooled(self, packed: Packed) -> Tensor:
-        """Returns logits (B, K)."""
-        shape = len(packed.lengths), max(packed.lengths)
-        rows, columns = torch.repeat_interleave(torch.tensor(packed.lengths)), packed.positions
-        filled = {"input_ids": packed.ids, "attention_mask": torch.ones_like(packed.ids)}
-        inputs = {}
-        for name, values in {**filled, "token_type_ids": packed.segments}.items():
-            inputs[name] = np.zeros(shape, np.int64)
-            inputs[name][rows, columns] = values
-        return torch.from_numpy(self.session.run(None, inputs)[0])
 
 
 def in_eight_bits(network: Network) -> Network:
@@ -95,83 +74,135 @@ def in_eight_bits(network: Network) -> Network:
     return network
 
 
-def timed(make: Callable[[], Network]) -> tuple[Network, float]:
-    """Returns what is made, and the seconds that it takes."""
-    begun = time.perf_counter()
-    return make(), time.perf_counter() - begun
+# -- one way, in a process of its own -------------------------------------------------------------------------------
 
 
-def compare(model: Path, name: str, file: Path, turns: int) -> None:
-    """Print a line for each way in which a model answers a file of GLUE."""
+def answered(model: Path, records: list[dict[str, Any]], way: str) -> dict[str, Any]:
+    """Returns the seconds of one way through all records, its tokens, and the scores of its answers."""
     folder = open_folder(model)
     task, device = of_folder(folder, folder.max_length), choose("cpu")
-    network = network_of(folder, task).eval()
-    encoded = [(record, task.encode(record)) for record in read(name, file)]
-    tokens = sum(len(example["ids"]) for _, examples in encoded for example in examples)
-    # The loop has as many passes under way as there are cores, up to 8.
-    cores = max(1, torch.get_num_threads() // 8)
-    with TemporaryDirectory() as home:
-        exported = Path(home) / "model.onnx"
-
-        def on_runtime() -> Network:
-            save_onnx(exported, network, folder.architecture)
-            return OnRuntime(exported, cores)
-
-        def on_runtime_in_eight_bits() -> Network:
-            quantize(exported)
-            return OnRuntime(exported, cores)
-
-        makers: dict[str, Callable[[], Network]] = {
-            "fp32": lambda: network,
-            "torch int8": lambda: in_eight_bits(network),
-            "ONNX fp32": on_runtime,
-            "ONNX int8": on_runtime_in_eight_bits,
-        }
-        made = {way: timed(make) for way, make in makers.items()}
-    parts = [encoded[start : start + PART] for start in range(0, len(encoded), PART)]
-    seconds: dict[str, list[float]] = {way: [] for way in made}
-    busy: dict[str, list[float]] = {way: [] for way in made}
-    answers: dict[str, list[Any]] = {way: [] for way in made}
-    for part in [parts[0], *parts * turns]:
-        for way, (own, _) in made.items():
-            begun, used = time.perf_counter(), time.process_time()
-            answers[way] += predict([own], task, part, device)
-            seconds[way].append(time.perf_counter() - begun)
-            busy[way].append(time.process_time() - used)
-    scores = {way: task.score(own[-len(encoded) :]) for way, own in answers.items()}
-    print(f"{name}, {tokens} tokens, {len(os.sched_getaffinity(0))} cores, {turns} turns")
-    for way, (_, making) in made.items():
-        faster, thriftier = (
-            median(first / own for first, own in zip(each["fp32"][1:], each[way][1:], strict=True))
-            for each in (seconds, busy)  # the first part is a warm-up
-        )
-        rate, found = turns * tokens / sum(seconds[way][1:]), scores[way]
-        told = ", ".join(f"{key} {found[key]:.4f}" for key in METRICS if key in found)
-        print(
-            f"{way:<11}{rate:8,.0f} tokens/s, {faster:.2f} times fp32, by cores' time {thriftier:.2f}; {told}; "
-            f"made in {making:.1f} s",
-            flush=True,
-        )
+    examples = [task.encode(record) for record in records]
+    assert all(len(own) == 1 for own in examples), "a text longer than the model's window"
+    tokens = sum(len(own[0]["ids"]) for own in examples)
+    if way.startswith("ONNX"):
+        seconds, outputs = on_runtime(model / ("model-int8.onnx" if "int8" in way else "model.onnx"), examples)
+        rows = zip(records, examples, outputs, strict=True)
+        found = [task.decode(record, own, task.combine(own, [output])) for record, own, output in rows]
+    else:
+        network = placed(network_of(folder, task), device)
+        network = in_eight_bits(network) if "int8" in way else network
+        list(predict([network], task, zip(records[:BATCH], examples, strict=False), device))
+        begun = time.perf_counter()
+        found = list(predict([network], task, zip(records, examples, strict=True), device))
+        seconds = time.perf_counter() - begun
+    scores = task.score(found) if "label" in records[0] else {}
+    return {"seconds": seconds, "tokens": tokens, **{name: scores[name] for name in METRICS if name in scores}}
 
 
-def read(name: str, file: Path) -> list[dict[str, Any]]:
-    """Returns the records of a file of GLUE."""
+def on_runtime(file: Path, examples: list[Any]) -> tuple[float, list[Any]]:
+    """Returns the seconds that onnxruntime takes, and its outputs as our network gives them."""
+    import onnxruntime
 
-    words = [sys.executable, "-m", "bertcli", "read", name, str(file), "--plain"]
-    lines = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout.splitlines()
-    return [json.loads(line) for line in lines]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    session = onnxruntime.InferenceSession(file, options)
+    order = sorted(range(len(examples)), key=lambda index: len(examples[index][0]["ids"]))
+    logits: dict[int, Any] = {}
+
+    def run(chosen: list[int]) -> None:
+        own = [examples[index][0] for index in chosen]
+        ids, mask, segments = np.zeros((3, len(own), max(len(each["ids"]) for each in own)), np.int64)
+        for row, each in enumerate(own):
+            ids[row, : len(each["ids"])], mask[row, : len(each["ids"])] = each["ids"], 1
+            if each["segment_b"][0] >= 0:
+                segments[row, each["segment_b"][0] : len(each["ids"])] = 1
+        made = session.run(None, {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments})[0]
+        logits.update(zip(chosen, made, strict=True))
+
+    run(order[:BATCH])
+    begun = time.perf_counter()
+    for start in range(0, len(order), BATCH):
+        run(order[start : start + BATCH])
+    seconds = time.perf_counter() - begun
+    return seconds, [logits[index] for index in range(len(examples))]
+
+
+# -- all of them, by turns ------------------------------------------------------------------------------------------
+
+
+def prepared(room: Path, model: Path) -> Path:
+    """Returns a copy of a model folder, by links, with its ONNX files."""
+    home = room / model.name
+    home.mkdir()
+    for file in model.iterdir():
+        if file.is_file():
+            os.symlink(file.resolve(), home / file.name)
+    for options, name in (([], "model.onnx"), (["--precision", "int8"], "model-int8.onnx")):
+        made = room / f"{model.name}-{name}"
+        line = ["convert", str(model), "--to", "onnx", "-o", str(made), "--quiet", *options]
+        subprocess.run([sys.executable, "-m", "bertcli", *line], check=True, stdout=subprocess.DEVNULL)
+        (made / "model.onnx").rename(home / name)
+    return home
+
+
+def random_model(room: Path, size: str) -> Path:
+    """Returns the folder of a classifier of random weights."""
+    pieces = [*SPECIAL, *(f"w{number}" for number in range(30_000))]
+    task = Classification(WordPiece(pieces, Casing(lowercase=True, strip_accents=True)), 128, ("a", "b"))
+    config = of_size(*shape(size), vocab_size=len(pieces), labels=("a", "b"))
+    save_folder(room / size, build(task, config), task.architecture, task.wordpiece, 128, {})
+    return room / size
+
+
+def random_records() -> list[dict[str, Any]]:
+    """Returns texts of 5 to 60 pieces with those of the frame."""
+    draw = np.random.default_rng(0)
+    texts = [draw.integers(30_000, size=draw.integers(3, 59)) for _ in range(TEXTS)]
+    return [{"text": " ".join(f"w{word}" for word in text)} for text in texts]
+
+
+def compare(name: str, home: Path, records: list[dict[str, Any]], asked: argparse.Namespace) -> None:
+    """Print a line for each way."""
+    cores, turns = asked.cores, asked.turns
+    (home / "records.json").write_text(json.dumps(records))
+    rows: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
+    for _ in range(turns):
+        for way in WAYS:
+            line = ["taskset", "-c", f"0-{cores - 1}", sys.executable, __file__, str(home), "--way", way]
+            rows[way].append(json.loads(subprocess.run(line, stdout=subprocess.PIPE, check=True).stdout))
+    rates = {way: median(row["tokens"] / row["seconds"] for row in own) for way, own in rows.items()}
+    print(f"{name}, {rows['fp32'][0]['tokens']:,} tokens, {cores} cores, {turns} turns", flush=True)
+    for way, rate in rates.items():
+        scores = ", ".join(f"{key} {rows[way][0][key]:.4f}" for key in METRICS if key in rows[way][0])
+        beside = f"{rate / rates['fp32']:.2f} times fp32, {rate / rates['ONNX fp32']:.2f} times ONNX fp32"
+        print(f"  {way:<11}{rate:8,.0f} tokens/s, {beside}{'; ' * bool(scores)}{scores}", flush=True)
 
 
 def main() -> None:
-    """Compare both models."""
+    """Compare all that is asked for; or, with --way, be one of the processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sst2", metavar="SST2_MODEL", type=Path)
-    parser.add_argument("stsb", metavar="STSB_MODEL", type=Path)
-    parser.add_argument("--glue", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("models", metavar="MODEL", type=Path, nargs="*")
+    parser.add_argument("--glue", metavar="DIR", type=Path)
+    parser.add_argument("--sizes", default="")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--way", choices=WAYS)
     asked = parser.parse_args()
-    compare(asked.sst2, "glue-sst-2", next((asked.glue / "SST-2").glob("dev.tsv*")), asked.turns)
-    compare(asked.stsb, "glue-sts-b", next((asked.glue / "STS-B").glob("dev.tsv*")), asked.turns)
+    if asked.way:
+        (home,) = asked.models
+        print(json.dumps(answered(home, json.loads((home / "records.json").read_text()), asked.way)))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        room = Path(temporary)
+        for model in asked.models:
+            form, task = FILES[str(open_folder(model).notes["task"])]
+            (dev,) = (asked.glue / task).glob("dev.tsv*")
+            words = [sys.executable, "-m", "bertcli", "read", form, str(dev), "--plain"]
+            lines = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout.splitlines()
+            compare(f"{model}, {task} dev", prepared(room, model), [json.loads(line) for line in lines], asked)
+        for size in filter(None, asked.sizes.split(",")):
+            (made := room / "random").mkdir(exist_ok=True)
+            compare(f"{size}, random weights", prepared(room, random_model(made, size)), random_records(), asked)
 
 
 if __name__ == "__main__":

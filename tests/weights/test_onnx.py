@@ -16,8 +16,8 @@ from bertcli.errors import UsageError
 from bertcli.model.config import FeatureConfig
 from bertcli.model.heads import Classifier, FeatureNetwork, Network
 from bertcli.weights import onnx as ours
+from bertcli.weights.folder import open_folder
 from bertcli.weights.onnx import CLASSES, INPUTS, quantize, save_onnx
-from bertcli.weights.safetensors import open_folder
 
 for needed in ("onnx", "onnxscript"):
     pytest.importorskip(needed)
@@ -34,7 +34,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def made(folder: Path, kind: str, layers: int = 1, **options: Any) -> tuple[Any, Network, Path]:
     """Returns a model of transformers, our network of its folder, and the ONNX file of that."""
     peer = models.theirs(kind, layers, **OPTIONS.get(kind, {}), **options)
-    network = network_of(open_folder(models.save(peer, folder / "model"))).eval()
+    network = network_of(open_folder(models.save(peer, folder / "model")))[0].eval()
     save_onnx(folder / "model.onnx", network, kind)
     return peer, network, folder / "model.onnx"
 
