@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcli.errors import BadData, NoInput
+from bertcli.errors import BadData, NoInput, shown
 from bertcli.lines import BOM
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -120,7 +120,9 @@ def vocabulary_file(folder: Path) -> Path:
     for name in ("vocab.txt", "tokenizer.json"):
         if (folder / name).exists():
             return folder / name
-    raise NoInput(f"{folder}: no vocab.txt and no tokenizer.json")
+    kind = read_json(folder / "config.json").get("model_type") if (folder / "config.json").exists() else None
+    told = "" if kind in (None, "bert") else f", and its config is of model_type {shown(kind)}"
+    raise NoInput(f"{folder}: no vocab.txt and no tokenizer.json{told}")
 
 
 def is_vocabulary(path: Path) -> bool:

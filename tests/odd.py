@@ -183,7 +183,7 @@ def tensorflow(path: Path) -> None:
 
 def keras(path: Path) -> None:
     """Save the tensors under the names of Keras's objects."""
-    from bertcli.weights import bundle
+    from bertcli.weights.tensorflow import bundle
 
     network = models.opened(path)[1]
     bundle.write(path / "ckpt-1", ((f"model/{name}/.ATTRIBUTES/VARIABLE_VALUE", t) for name, t in named(network)))

@@ -16,8 +16,8 @@ from bertcli.errors import BadData, NoInput, UsageError
 from bertcli.headers import TensorHeader
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
-from bertcli.weights import bundle
 from bertcli.weights.keys import SLOTS, TRANSPOSED, from_google, googles
+from bertcli.weights.tensorflow import bundle
 from bertcli.weights.tensors import Tensors, named
 
 NAME, CONFIG = "bert_model.ckpt", "bert_config.json"

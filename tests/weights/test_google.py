@@ -18,8 +18,9 @@ from bertcli.errors import BadData, NoInput, UsageError
 from bertcli.model.heads import Network
 from bertcli.tasks.pretraining import Pretraining
 from bertcli.tasks.task import Batch, build
-from bertcli.weights import bundle, google, origin
+from bertcli.weights import google, origin
 from bertcli.weights.keys import from_google, googles
+from bertcli.weights.tensorflow import bundle
 from bertcli.weights.tensors import Account, named
 
 GOLDEN = ROOT / "tests" / "golden" / "tensorflow"

@@ -6,7 +6,7 @@ A text is its length and then pieces: bytes as they are, or a copy of what has c
 
 from __future__ import annotations
 
-from bertcli.weights.varint import sliced, varint
+from bertcli.weights.tensorflow.varint import sliced, varint
 
 
 def decompressed(data: bytes, limit: int) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcli.weights.crc32c import LANES, crc32c, masked
+from bertcli.weights.tensorflow.crc32c import LANES, crc32c, masked
 
 RANDOM = np.random.default_rng(0).integers(0, 256, 20 * LANES, np.uint8)
 ROW = 4 * LANES  # bytes

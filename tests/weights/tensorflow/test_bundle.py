@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcli.errors import BadData, BertcliError, NoInput
-from bertcli.weights import leveldb
-from bertcli.weights.bundle import LONGEST, Entry, read, read_index, write
-from bertcli.weights.snappy import decompressed
-from bertcli.weights.varint import varint, varints
+from bertcli.weights.tensorflow import leveldb
+from bertcli.weights.tensorflow.bundle import LONGEST, Entry, read, read_index, write
+from bertcli.weights.tensorflow.snappy import decompressed
+from bertcli.weights.tensorflow.varint import varint, varints
 
-GOLDEN = Path(__file__).parent.parent / "golden/tensorflow"
+GOLDEN = Path(__file__).parent.parent.parent / "golden/tensorflow"
 FOLDERS = {"classifier": "model.ckpt-20", "pretraining": "bert_model.ckpt", "squad": "model.ckpt-20"}
 DTYPES = [
     torch.float32,

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bertcli.weights.crc32c import masked
-from bertcli.weights.snappy import decompressed
-from bertcli.weights.varint import sliced, varint, varints
+from bertcli.weights.tensorflow.crc32c import masked
+from bertcli.weights.tensorflow.snappy import decompressed
+from bertcli.weights.tensorflow.varint import sliced, varint, varints
 
 Row = tuple[bytes, bytes]  # a key and its value
 

@@ -26,9 +26,9 @@ from torch import Tensor
 
 from bertcli.errors import BadData, NoInput
 from bertcli.headers import WIDTHS
-from bertcli.weights import leveldb
-from bertcli.weights.crc32c import masked
-from bertcli.weights.varint import sliced, varint, varints
+from bertcli.weights.tensorflow import leveldb
+from bertcli.weights.tensorflow.crc32c import masked
+from bertcli.weights.tensorflow.varint import sliced, varint, varints
 
 VERSION = 1  # of the readers of bundles, of which this is one
 LONGEST = 1 << 22  # bytes of an index; one takes 100 a tensor, of which BERT-large with Adam's has 1,200
