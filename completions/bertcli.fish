@@ -241,7 +241,7 @@ complete -c bertcli -n '__fish_seen_subcommand_from write; and not __fish_seen_s
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -s o -l output -d 'The model folder to write' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l force -d 'Overwrite a model that is there'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l to -d 'What to write: a model folder, which transformers reads too, or its like for others' -x -a 'bertcli sentence-transformers tensorflow onnx'
-complete -c bertcli -n '__fish_seen_subcommand_from convert' -l precision -d 'Of --to onnx: the numbers of products and embeddings' -x -a 'fp32 int8'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l precision -d 'Of --to onnx: the numbers that products are made of' -x -a 'fp32 int8'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l extend-vocab -d 'The vocabulary grown, or a folder with it: SRC'\''s pieces keep their ids' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -s v -l vocab -d 'The vocabulary, a piece a line, or a folder with one' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l config -d 'The config, as JSON' -r

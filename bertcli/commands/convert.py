@@ -53,7 +53,7 @@ FORMS = (*WITH_SAFETENSORS, "tensorflow", "onnx")
     type=click.Choice(["fp32", "int8"]),
     default="fp32",
     show_default=True,
-    help="Of --to onnx: the numbers of products and embeddings.",
+    help="Of --to onnx: the numbers that products are made of.",
 )
 @click.option(
     "--extend-vocab",
@@ -108,7 +108,8 @@ def command(
 
     --to tensorflow writes `bert_model.ckpt`, `bert_config.json` and `vocab.txt`, sentence-transformers a folder whose
     vectors are those of `embed --pool mean`, onnx a `model.onnx` for any number of texts of any length, with the inputs
-    and outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 it is a quarter as large.
+    and outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 its products are of 8 bits, each
+    row of weights with a scale of its own, which is for CPUs.
 
     With --extend-vocab, the row of each new piece in the word embeddings is the mean of the rows of the old pieces that
     its text was cut into before, and so is its bias in the head that predicts words. A piece that the old ones do not
