@@ -306,6 +306,8 @@ REFUSED = [
         "tensors that come in two spellings: bert.pooler.dense.bias"),
     Odd("numbers that are not finite", added(QUERY, lambda found: found[QUERY] / 0),
         f"{QUERY}: holds numbers that are not finite"),
+    Odd("numbers too large for float32", added(QUERY, lambda found: found[QUERY].double() * 1e300),
+        f"{QUERY}: holds numbers that are not finite"),
     Odd("8-bit integers", added(QUERY, lambda found: found[QUERY].to(torch.int8)), f"{QUERY}: found I8"),
     Odd("a decoder that is not tied", added("cls.predictions.decoder.weight", lambda found: -found[WORDS]),
         "an untied model"),

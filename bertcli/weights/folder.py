@@ -195,5 +195,5 @@ def fingerprint(path: Path) -> str:
     tensors, digest = safetensors.opened(path), hashlib.blake2b(digest_size=4)
     for name in sorted(tensors.headers):
         if len(tensors.headers[name].shape) == 1 and part_of(name) in (EMBEDDINGS, ENCODER):
-            digest.update(name.encode() + tensors.read(name).float().numpy().astype("<f4").tobytes())
+            digest.update(name.encode() + tensors.read(name).numpy().astype("<f4").tobytes())
     return digest.hexdigest()

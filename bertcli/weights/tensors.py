@@ -66,8 +66,8 @@ class Tensors:
         return cls(path, {name: headers[own[name]] for name in own}, beside, lambda name: read(own[name]))
 
     def read(self, name: str) -> Tensor:
-        """Returns a tensor; raises `BadData` where a number of it is not finite."""
-        tensor = self.read_one(name)
+        """Returns a tensor in float32; raises `BadData` where a number of it is not finite there."""
+        tensor = self.read_one(name).float()
         # A sum is quick to make, and finite only where each of the numbers is; that of large ones may overflow.
         if not tensor.sum().isfinite() and not tensor.isfinite().all():
             raise BadData(f"{name}: holds numbers that are not finite", file=str(self.headers[name].file))
@@ -120,7 +120,7 @@ def fill(network: Network, tensors: Tensors, *, new_head: bool = False, keep_hea
     if any(ours.startswith("heads.mlm.") for ours in filled):
         _check_ties(tensors, shapes)
     state = {
-        ours: torch.cat([tensors.read(origins[name])[: shapes[name][0]] for name in names]).float()
+        ours: torch.cat([tensors.read(origins[name])[: shapes[name][0]] for name in names])
         for ours, names in filled.items()
     }
     network.load_state_dict(state, strict=False, assign=True)
