@@ -27,7 +27,7 @@ COMMANDS = {
     "embed": "Add a model's vectors to records.",
     "score": "Score predictions beside gold labels.",
     "write": "Write predictions as the official file of a task or as a table, vectors as an array.",
-    "convert": "Turn a BERT folder, or one with a vocabulary that grew, into a model folder.",
+    "convert": "Turn a BERT of any make into a model folder, or into what others read.",
     "show": "Say what is in a model folder, a vocabulary or a stream.",
     "plot": "Draw the curves of training logs, dev scores and tables.",
     "demo": "Run the whole pipe on a small corpus that ships inside.",

@@ -15,7 +15,7 @@ from bertcli import folder
 from bertcli.errors import BadData, NoInput
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "bert_config.json", "checkpoint")
+OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "*.ckpt*.index")
 POINTER = b"version https://git-lfs"  # how what stands for a large file begins, where it was not fetched
 LONGEST = 1 << 23  # bytes of a header; one takes 100 a tensor, of which BERT-large has 400
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "BOOL": 1}  # bytes a number
@@ -51,7 +51,7 @@ def tensor_headers(path: Path) -> dict[str, TensorHeader]:
 
 def elsewhere(path: Path) -> str | None:
     """Returns which file of a folder holds tensors in another form, that `convert` reads; None where none does."""
-    return next((name for name in OTHERS if (path / name).exists()), None)
+    return next((file.name for pattern in OTHERS for file in sorted(path.glob(pattern)) if file.is_file()), None)
 
 
 def _files(path: Path) -> list[Path]:

@@ -15,6 +15,13 @@ from pathlib import Path
 from bertcli.errors import IOFailed
 
 MARK = "config.json"  # by which a model folder is known: it goes first, and comes last
+# The weights of a model in all forms, and what says how they are read: of another model none may stay beside `MARK`.
+WEIGHTS = (
+    *("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json", "model.onnx"),
+    *("pytorch_model.bin", "pytorch_model-*-of-*.bin", "pytorch_model.bin.index.json"),
+    *("bert_model.ckpt.*", "bert_config.json", "modules.json", "1_Pooling", "sentence_bert_config.json"),
+)
+LIST = ".files"  # with their names, for some of them may be moved already
 COMMITTED = ".model"  # files that are on the disk, all of them, and only have to be moved into the folder above
 
 
@@ -49,6 +56,8 @@ def publishing(folder: Path) -> Iterator[Path]:
     try:
         draft.mkdir(parents=True)
         yield draft
+        if is_there:
+            (draft / LIST).write_text("".join(f"{path.name}\n" for path in draft.iterdir()))
         for path in [*draft.rglob("*"), draft]:
             if path.is_file():
                 _settle_rights(path)
@@ -68,13 +77,16 @@ def _move_in(folder: Path) -> None:
     committed = folder / COMMITTED
     (folder / MARK).unlink(missing_ok=True)
     sync(folder)
+    new = (committed / LIST).read_text().splitlines()
+    for old in weights(folder):
+        if old.name not in new or (committed / old.name).is_dir():
+            vanish(old)
     for path in committed.iterdir():
-        if path.is_dir():
-            vanish(folder / path.name)
-        if path.name != MARK:
+        if path.name not in (MARK, LIST):
             path.replace(folder / path.name)
     sync(folder)
     (committed / MARK).replace(folder / MARK)
+    (committed / LIST).unlink()
     committed.rmdir()
     sync(folder)
 
@@ -87,9 +99,16 @@ def seen(folder: Path) -> int:
         return 0
 
 
+def weights(folder: Path) -> list[Path]:
+    """Returns what of `WEIGHTS` is in a folder."""
+    return [path for pattern in WEIGHTS for path in folder.glob(pattern)]
+
+
 def vanish(path: Path) -> None:
-    """Remove a folder, if it is there, which is whole as long as it has its name. Raises `OSError`."""
-    if path.exists():
+    """Remove a file or a folder, if it is there; a folder is whole as long as it has its name. Raises `OSError`."""
+    if path.is_file() or path.is_symlink():
+        path.unlink()
+    elif path.exists():
         going = _hidden(path, "old")
         path.rename(going)
         shutil.rmtree(going, ignore_errors=True)

@@ -62,7 +62,7 @@ def _check(folder: Path, *, force: bool, resume: bool | None) -> None:
 def is_worth_keeping(folder: Path) -> bool:
     """Returns whether a model is in a folder, or what one can be made of: not only what a failed run has said."""
     files = [folder / name for name in (*MODEL, "checkpoint/runs.jsonl")]
-    return any(file.exists() for file in files) or bool(steps(folder) or complete(folder))
+    return any(file.exists() for file in files) or bool(publish.weights(folder) or steps(folder) or complete(folder))
 
 
 def complete(folder: Path) -> list[Path]:

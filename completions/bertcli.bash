@@ -165,14 +165,15 @@ _bertcli() {
         write:--on-error) words="stop skip" ;;
         write:*) options="--several --delimiter --plain --quiet -q --on-error -h --help" argument="glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv npy safetensors" ;;
         convert:-o | convert:--output) words="" ;;
-        convert:--to) words="bertcli sentence-transformers tensorflow onnx" ;;
+        convert:--to) words="bertcli tensorflow sentence-transformers onnx" ;;
         convert:--precision) words="fp32 int8" ;;
         convert:--extend-vocab) words="" ;;
         convert:-v | convert:--vocab) words="" ;;
         convert:--config) words="" ;;
+        convert:--architecture) words="BertForPreTraining BertForMaskedLM BertLMHeadModel BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering BertForMultipleChoice BertModel" ;;
         convert:--labels) words="" ;;
         convert:--without) words="" ;;
-        convert:*) options="-o --output --force --to --precision --extend-vocab -v --vocab --config --labels --without --quiet -q --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
+        convert:*) options="-o --output --force --to --precision --extend-vocab -v --vocab --config --architecture --labels --without --quiet -q --cased --uncased --strip-accents --no-strip-accents --split-cjk --no-split-cjk -h --help" argument="" ;;
         show:*) options="--json -h --help" argument="" ;;
         plot:--x) words="" ;;
         plot:--y) words="" ;;

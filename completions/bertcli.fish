@@ -12,7 +12,7 @@ complete -c bertcli -f -n __fish_use_subcommand -a predict -d 'Add a model'\''s 
 complete -c bertcli -f -n __fish_use_subcommand -a embed -d 'Add a model'\''s vectors to records.'
 complete -c bertcli -f -n __fish_use_subcommand -a score -d 'Score predictions beside gold labels.'
 complete -c bertcli -f -n __fish_use_subcommand -a write -d 'Write predictions as the official file of a task or as a table, vectors as an array.'
-complete -c bertcli -f -n __fish_use_subcommand -a convert -d 'Turn a BERT folder, or one with a vocabulary that grew, into a model folder.'
+complete -c bertcli -f -n __fish_use_subcommand -a convert -d 'Turn a BERT of any make into a model folder, or into what others read.'
 complete -c bertcli -f -n __fish_use_subcommand -a show -d 'Say what is in a model folder, a vocabulary or a stream.'
 complete -c bertcli -f -n __fish_use_subcommand -a plot -d 'Draw the curves of training logs, dev scores and tables.'
 complete -c bertcli -f -n __fish_use_subcommand -a demo -d 'Run the whole pipe on a small corpus that ships inside.'
@@ -240,11 +240,12 @@ complete -c bertcli -n '__fish_seen_subcommand_from write' -s h -l help -d 'Show
 complete -c bertcli -n '__fish_seen_subcommand_from write; and not __fish_seen_subcommand_from glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv npy safetensors' -x -a 'glue-cola glue-sst-2 glue-mrpc glue-sts-b glue-qqp glue-mnli glue-qnli glue-rte glue-wnli glue-ax squad squad-nbest squad-odds conll csv tsv npy safetensors'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -s o -l output -d 'The model folder to write' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l force -d 'Overwrite a model that is there'
-complete -c bertcli -n '__fish_seen_subcommand_from convert' -l to -d 'What to write: a model folder, which transformers reads too, or its like for others' -x -a 'bertcli sentence-transformers tensorflow onnx'
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l to -d 'What to write: a model folder, which transformers reads too, or its like for others' -x -a 'bertcli tensorflow sentence-transformers onnx'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l precision -d 'Of --to onnx: the numbers that products are made of' -x -a 'fp32 int8'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l extend-vocab -d 'The vocabulary grown, or a folder with it: SRC'\''s pieces keep their ids' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -s v -l vocab -d 'The vocabulary, a piece a line, or a folder with one' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l config -d 'The config, as JSON' -r
+complete -c bertcli -n '__fish_seen_subcommand_from convert' -l architecture -d 'The transformers class that SRC is of, as BertForTokenClassification' -x -a 'BertForPreTraining BertForMaskedLM BertLMHeadModel BertForSequenceClassification BertForTokenClassification BertForQuestionAnswering BertForMultipleChoice BertModel'
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l labels -d 'Names for the outputs of SRC'\''s head, in their order' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l without -d 'Tensors to leave out: names, or patterns such as '\''adapter.*'\''' -r
 complete -c bertcli -n '__fish_seen_subcommand_from convert' -l quiet -s q -d 'No progress and no summary on stderr'

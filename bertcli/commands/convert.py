@@ -13,6 +13,7 @@ import click
 from bertcli.commands import options, saving, training
 from bertcli.commands.streams import Streams, readable
 from bertcli.errors import UsageError
+from bertcli.model.config import NAMED, OBJECTIVES
 
 if TYPE_CHECKING:
     from bertcli.model.heads import Network
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from bertcli.weights.grown import Growth
     from bertcli.weights.tensors import Account
 
+CLASSES = (*OBJECTIVES.values(), *NAMED, "BertForQuestionAnswering", "BertForMultipleChoice", "BertModel")
 UNHEADED = (None, "BertModel", "BertForNextSentencePrediction")  # classes whose head no task of ours answers with
-WITH_SAFETENSORS = ("bertcli", "sentence-transformers")
-FORMS = (*WITH_SAFETENSORS, "tensorflow", "onnx")
+FORMS = ("bertcli", "tensorflow", "sentence-transformers", "onnx")
 
 
 @options.command(
@@ -70,6 +71,13 @@ FORMS = (*WITH_SAFETENSORS, "tensorflow", "onnx")
 )
 @click.option("--config", type=click.Path(path_type=Path), help="The config, as JSON.  [default: SRC's]")
 @click.option(
+    "--architecture",
+    type=click.Choice(CLASSES),
+    metavar="CLASS",
+    help="The transformers class that SRC is of, as BertForTokenClassification.  [default: its config's, else by its "
+    "tensors]",
+)
+@click.option(
     "--labels",
     type=options.Several(click.STRING),
     default=(),
@@ -104,19 +112,20 @@ def command(
     optimizer. What is missing, has another shape, or no place in a BERT, is an error that lists it. All heads that SRC
     has, its pooler, its labels and what its bertcli.json says come along. Weights are written as float32, rows beyond
     the vocabulary's pieces left out. Where no config names the class of the model, its tensors tell: a head on a pooler
-    is one of texts.
+    is taken for one of texts, but --architecture says what it is.
 
-    --to tensorflow writes `bert_model.ckpt`, `bert_config.json` and `vocab.txt`, sentence-transformers a folder whose
-    vectors are those of `embed --pool mean`, onnx a `model.onnx` for any number of texts of any length, with the inputs
-    and outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 its products are of 8 bits, each
-    row of weights with a scale of its own, which is for CPUs.
+    Whatever is written has config, vocabulary and bertcli.json with it, so that convert reads it again. --to tensorflow
+    writes `bert_model.ckpt` and `bert_config.json` (Google's code has one GELU, now by tanh), sentence-transformers a
+    folder whose vectors are those of `embed --pool mean`, onnx a `model.onnx` for any number of texts of any length,
+    with the inputs and outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 its products are of
+    8 bits, each row of weights with a scale of its own, which is for CPUs.
 
     With --extend-vocab, the row of each new piece in the word embeddings is the mean of the rows of the old pieces that
     its text was cut into before, and so is its bias in the head that predicts words. A piece that the old ones do not
     make, or that is no text, as [E1], gets the row of [UNK]. New pieces may stand in the places of [unusedN]. A text
     without new pieces is read exactly as before.
     """
-    from bertcli import headers, target
+    from bertcli import target
     from bertcli.weights.folder import save_folder
 
     streams = Streams((str(source),), plain=True, quiet=quiet, on_error="stop", text=False)
@@ -126,8 +135,8 @@ def command(
         save, kind = writer(model, to, precision)
         network, account = network_of(model, bare=to == "sentence-transformers")
         growth = grown(streams, model, network, extend_vocab)
-        save_folder(path, network, kind, growth.wordpiece, model.max_length, notes(model, growth), save)
-        target.clear(path, keep=[name for name in target.MODEL if name != headers.FILE or to in WITH_SAFETENSORS])
+        save_folder(path, network, kind, growth.wordpiece, model.max_length, notes(model, growth, kind), save)
+        target.clear(path, keep=target.MODEL)
     tell(streams, path, network, growth, account)
 
 
@@ -151,7 +160,7 @@ def writer(model: ModelFolder, to: str, precision: str) -> tuple[Callable[[Path,
 
     kind = model.architecture
     if precision != "fp32" and to != "onnx":
-        raise UsageError(f"--precision {precision}: of --to onnx alone")
+        raise UsageError(f"--precision {precision} needs --to onnx")
     match to:
         case "tensorflow":
             google.check_known(model.config)
@@ -194,12 +203,16 @@ def grown(streams: Streams, model: ModelFolder, network: Network, new: Path | No
     return growth
 
 
-def notes(model: ModelFolder, growth: Growth) -> dict[str, Any]:
-    """Returns what `bertcli.json` is to say: what it said, and by which commands the model came to be what it is."""
+def notes(model: ModelFolder, growth: Growth, kind: str | None) -> dict[str, Any]:
+    """Returns what `bertcli.json` is to say: what it said, and by which commands the model came to be what it is.
+
+    Of what it said nothing holds for another class than the model was of.
+    """
     before = model.notes.get("history")
     history = [*(before if isinstance(before, list) else []), model.notes.get("command")]
     told = {"source": readable(str(model.path)), **(growth.figures if growth.parts else {})}
-    return {**model.notes, **training.notes(), "history": [each for each in history if each], "converted": told}
+    said = model.notes if kind == model.architecture else {}
+    return {**said, **training.notes(), "history": [each for each in history if each], "converted": told}
 
 
 def tell(streams: Streams, path: Path, network: Network, growth: Growth, account: Account) -> None:

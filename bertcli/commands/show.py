@@ -45,12 +45,18 @@ def command(path: str, as_json: bool) -> None:
         streams.write_plain("".join(f"{line}\n" for line in show.lines(found)).encode())
 
 
+def _is_text(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"\0" not in file.read(1 << 12)
+
+
 def described(streams: Streams, path: str) -> dict[str, Any]:
     """Returns what is there; stderr says where a model is only the best yet."""
     from bertcli import folder, show, target
     from bertcli.records import Anything
 
-    if kind := UNSHOWN.get(Path(path).suffix):
+    kind = UNSHOWN.get(Path(path).suffix)
+    if kind and Path(path).is_file() and not _is_text(Path(path)):
         raise BadData(f"{kind}; expected a model folder, a vocabulary or a stream", file=path)
     if path == "-" or not (Path(path).is_dir() or folder.is_vocabulary(Path(path))):
         return show.stream(streams.reader(Anything, text=True))

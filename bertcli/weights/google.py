@@ -18,10 +18,11 @@ from bertcli.model.config import Config
 from bertcli.model.heads import Network
 from bertcli.weights.keys import SLOTS, TRANSPOSED, from_google, googles
 from bertcli.weights.tensorflow import bundle
-from bertcli.weights.tensors import Tensors, named
+from bertcli.weights.tensors import OPTIMIZERS, Tensors, listed, named
 
 NAME, CONFIG = "bert_model.ckpt", "bert_config.json"
 STATE = "checkpoint"  # the file in which TensorFlow notes the newest of the checkpoints beside it
+EPSILON = 1e-12  # of all its norms
 OBJECTS = "/.ATTRIBUTES/VARIABLE_VALUE"  # how names end where Keras has saved objects, of other names than these
 FIELDS = (  # of `bert_config.json`, and `hidden_act`
     *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
@@ -44,7 +45,10 @@ def prefix_of(path: Path) -> Path | None:
         told = re.search(
             r'^model_checkpoint_path: "(?:.*/)?([^"/]+)"', (path / STATE).read_text("utf-8", "replace"), re.M
         )
-        if told and path / told[1] in prefixes:
+        if told and path / told[1] not in prefixes:
+            there = listed([*map(str, prefixes)]) or "none"
+            raise NoInput(f"{path / STATE}: tells of {told[1]}, which is not there; there is {there}")
+        if told:
             return path / told[1]
     if len(prefixes) > 1:
         raise NoInput(f"{path}: several checkpoints, name one of them: {', '.join(map(str, prefixes))}")
@@ -56,7 +60,11 @@ def opened(prefix: Path) -> Tensors:
     entries = bundle.read_index(prefix)
     if any(name.endswith(OBJECTS) for name in entries):
         raise BadData("a checkpoint of Keras objects, not of Google's BERT of 2018", file=str(prefix))
-    google = {from_google(name): name for name in entries if not SLOTS.search(name)}
+    weights = [name for name in entries if not SLOTS.search(name)]
+    google = {from_google(name): name for name in weights}
+    if len(google) < len(weights):
+        twice = [name for name in weights if google[from_google(name)] != name]
+        raise BadData(f"tensors that come in two spellings: {listed(twice)}", file=str(prefix))
 
     def header(name: str) -> TensorHeader:
         entry = entries[name]
@@ -67,13 +75,16 @@ def opened(prefix: Path) -> Tensors:
         return tensor.T if google[name].endswith(TRANSPOSED) else tensor
 
     headers = {name: header(own) for name, own in google.items()}
-    return Tensors.spelled(prefix, headers, read, state=len(entries) - len(google))
+    return Tensors.spelled(prefix, headers, read, beside={OPTIMIZERS: len(entries) - len(weights)})
 
 
 def check_known(config: Config) -> None:
     """Raise `UsageError` for a model that Google's code would compute wrongly."""
     if config.bilstm or config.is_decoder:
         raise UsageError(f"Google's code has no {'BiLSTM' if config.bilstm else 'attention to the left alone'}")
+    if config.layer_norm_eps != EPSILON:
+        own = config.layer_norm_eps
+        raise UsageError(f"Google's code has a layer_norm_eps of {EPSILON} alone, and the model one of {own}")
 
 
 def save(path: Path, network: Network) -> None:
@@ -85,6 +96,7 @@ def save(path: Path, network: Network) -> None:
 
     bundle.write(path / NAME, (turned(name, tensor) for name, tensor in named(network)))
     config = network.config
-    activation = "relu" if config.hidden_act == "relu" else "gelu"  # it knows one GELU alone
+    # It has one GELU: by erf when the first checkpoints were made, by tanh since 2019.
+    activation = "relu" if config.hidden_act == "relu" else "gelu"
     values = {name: getattr(config, name) for name in FIELDS}
     folder.write_json(path / CONFIG, {**values, "hidden_act": activation})

@@ -11,12 +11,14 @@ from typing import Any
 
 from bertcli import folder, headers, publish, target
 from bertcli.errors import BadData, NoInput, UsageError, many
-from bertcli.model.config import NAMED, OWN, architecture
+from bertcli.model.config import NAMED, OWN
+from bertcli.model.config import architecture as class_named
 from bertcli.weights import google, pickled, safetensors
 from bertcli.weights.folder import ModelFolder, of_parts
-from bertcli.weights.keys import HEADS, POOLER, part_of
+from bertcli.weights.keys import BIASES, HEADS, POOLER, TIED, part_of
 from bertcli.weights.tensors import Tensors, listed
 
+AMBIGUOUS = ("BertForSequenceClassification",)  # whose tensors are those of other classes too
 CONFIGS = ("config.json", google.CONFIG)
 # Forms of other programs, and what they are called.
 UNREAD = {
@@ -35,15 +37,17 @@ def opened(
     *,
     vocabulary: Path | None = None,
     config: Path | None = None,
+    architecture: str | None = None,
     labels: Sequence[str] = (),
     without: Sequence[str] = (),
     **casing: bool | None,
 ) -> tuple[ModelFolder, list[str]]:
     """Returns a model of any form: a folder, a checkpoint by its prefix, or a file of tensors; and what was inferred.
 
-    `vocabulary` and `config` are files, for those that are not beside the tensors; `labels` are the names of a head's
-    outputs; tensors that a pattern of `without` matches are left out. Raises `NoInput` naming what there is instead,
-    `UsageError` for what does not go with the tensors, and `BadData`.
+    `vocabulary` and `config` are files, for those that are not beside the tensors; `architecture` is the transformers
+    class, where the config names none, or another; `labels` are the names of a head's outputs; tensors that a pattern
+    of `without` matches are left out. Raises `NoInput` naming what there is instead, `UsageError` for what does not go
+    with the tensors, and `BadData`.
     """
     if told := target.lacking(path):
         raise NoInput(told)
@@ -54,7 +58,8 @@ def opened(
         raise NoInput(f"{home}: no {' and no '.join(CONFIGS)}: --config names one")
     if vocabulary is None and not _has(home, "vocab.txt", "tokenizer.json"):
         raise NoInput(f"{home}: no vocab.txt and no tokenizer.json: --vocab names one")
-    values, taken = _completed(folder.read_json(file), str(file), tensors, labels)
+    values = folder.read_json(file) | ({"architectures": [architecture]} if architecture else {})
+    values, taken = _completed(values, str(file), tensors, labels)
     pieces = folder.vocabulary_file(vocabulary or home)
     return replace(of_parts(path, file, values, pieces, tensors, **casing), seen=seen), taken
 
@@ -75,7 +80,7 @@ def _tensors(path: Path) -> Tensors:
         return safetensors.opened(path)
     if path.suffix in pickled.ENDS:
         return pickled.opened(path)
-    found, expected = UNREAD.get(path.name, "none of these"), f".safetensors, {', '.join(pickled.ENDS)}"
+    found, expected = UNREAD.get(path.name, "no file of tensors"), f".safetensors, {', '.join(pickled.ENDS)}"
     raise BadData(f"{found}; expected {expected}, or a TensorFlow checkpoint", file=str(path))
 
 
@@ -90,6 +95,8 @@ def _without(tensors: Tensors, patterns: Sequence[str]) -> Tensors:
             raise UsageError(f"--without {pattern}: {tensors.path} has none, but {listed([*tensors.headers], 4)}")
     out = {name for name in tensors.headers if any(fnmatchcase(name, pattern) for pattern in patterns)}
     kept = {name: header for name, header in tensors.headers.items() if name not in out}
+    if BIASES in kept and (loose := out.intersection(TIED)):
+        raise UsageError(f"--without {min(loose)}: it is not to be left out without the rest of its head")
     return replace(tensors, headers=kept, beside=tensors.beside + Counter({"--without": len(out)}))
 
 
@@ -100,11 +107,12 @@ def _completed(
     values: dict[str, Any], file: str, tensors: Tensors, labels: Sequence[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """Returns a config with the class that the tensors are of and names for the outputs, and what was not in it."""
-    taken, kind = [], architecture(values, file)
+    taken, kind = [], class_named(values, file)
     is_own = values.get("model_type") == OWN or bool(values.get("is_decoder"))
     if kind is None and not is_own:
         kind = class_of(tensors)
-        values, taken = {**values, "architectures": [kind]}, [f"{tensors.path}: {kind}, as its tensors tell"]
+        doubt = ", if it is no tagger and no choice: --architecture says" if kind in AMBIGUOUS else ""
+        values, taken = {**values, "architectures": [kind]}, [f"{tensors.path}: {kind}, by its tensors{doubt}"]
     head = tensors.headers.get("classifier.weight")
     outputs = head.shape[0] if head and head.shape else 0
     if labels:

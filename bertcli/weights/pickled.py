@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from torch import Tensor
 
 from bertcli.errors import BadData, NoInput
 from bertcli.headers import POINTER, TensorHeader, sharded
-from bertcli.weights.tensors import Tensors
+from bertcli.weights.tensors import OPTIMIZERS, Tensors
 
 FILE, INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 ENDS = (".bin", ".pt", ".pth", ".ckpt")  # of files that hold such tensors
 NESTED = ("state_dict", "model_state_dict", "model", "module")  # under which training loops keep the weights
+DEEPEST = 8  # dicts and lists within each other that are looked into
 ZIPPED = b"PK"  # how files begin since torch 1.6; older ones cannot be mapped into memory
 DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
 
@@ -32,16 +33,29 @@ def opened(path: Path) -> Tensors:
     files = sharded(path / INDEX) if (path / INDEX).exists() else [path / FILE if path.is_dir() else path]
     tensors: dict[str, Tensor] = {}
     headers: dict[str, TensorHeader] = {}
-    beside = 0
+    beside: Counter[str] = Counter()
     for file in files:
-        values = _loaded(file)
-        state = next((values[name] for name in NESTED if isinstance(values.get(name), dict)), values)
-        if state is not values:
-            beside += sum(1 for name, value in values.items() if value is not state for _ in _inner(value))
+        state, others = _divided(_loaded(file), file)
+        beside += others
         for name, tensor in state.items():
-            headers[name] = _header(name, tensor, file)
-        tensors |= state
-    return Tensors.spelled(path, headers, tensors.__getitem__, state=beside)
+            if name in headers:
+                raise BadData(f"{name}: is also in {headers[name].file.name}", file=str(file))
+            tensors[name], headers[name] = tensor, _header(name, tensor, file)
+    return Tensors.spelled(path, headers, tensors.__getitem__, beside)
+
+
+def _divided(values: dict[str, Any], file: Path) -> tuple[dict[str, Any], Counter[str]]:
+    """Returns the weights that a file holds, and how many tensors there are of what lies beside them."""
+    nested = [name for name in NESTED if isinstance(values.get(name), dict)]
+    if len(nested) > 1:
+        raise BadData(f"weights under each of {', '.join(nested)}", file=str(file))
+    if not nested:
+        return values, Counter()
+    others = {name: value for name, value in values.items() if name != nested[0]}
+    counts: Counter[str] = Counter()
+    for name, value in others.items():
+        counts[OPTIMIZERS if str(name).startswith("optim") else f"{name!r}"] += _count(value)
+    return values[nested[0]], +counts
 
 
 def _loaded(file: Path) -> dict[str, Any]:
@@ -77,10 +91,9 @@ def _header(name: Any, tensor: Any, file: Path) -> TensorHeader:
     return TensorHeader(DTYPES.get(tensor.dtype, str(tensor.dtype)), tuple(tensor.shape), file)
 
 
-def _inner(value: Any) -> Iterator[Tensor]:
-    """Yields the tensors within lists and dicts."""
+def _count(value: Any, depth: int = 0) -> int:
+    """Returns the number of tensors within lists and dicts, as far as these are no deeper than an optimizer's are."""
     if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _inner(each)
+        return 1
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return sum(_count(each, depth + 1) for each in within) if depth < DEEPEST else 0

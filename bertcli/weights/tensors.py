@@ -37,7 +37,7 @@ from bertcli.weights.keys import (
 
 FLOATS = ("F64", "F32", "F16", "BF16")
 MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # to which rows of pieces are filled up, for the speed of products
-STATE = "an optimizer's state"  # what an account calls all that is kept beside the weights
+OPTIMIZERS = "an optimizer's state"  # what an account calls it
 
 
 @dataclass(frozen=True)
@@ -46,24 +46,25 @@ class Tensors:
 
     path: Path
     headers: dict[str, TensorHeader]
-    beside: Counter[str]  # tensors that are not wanted, by what they are
+    beside: Counter[str]  # tensors that are not a network's, by what they are
     read_one: Callable[[str], Tensor]
 
     @classmethod
     def spelled(
-        cls, path: Path, headers: Mapping[str, TensorHeader], read: Callable[[str], Tensor], state: int = 0
+        cls,
+        path: Path,
+        headers: Mapping[str, TensorHeader],
+        read: Callable[[str], Tensor],
+        beside: Mapping[str, int] | None = None,
     ) -> Tensors:
-        """Returns tensors from those by a file's own names, beside which so many of an optimizer's were left.
-
-        Raises `BadData` where one comes in two spellings.
-        """
+        """Returns tensors from those by a file's own names; raises `BadData` where one comes in two spellings."""
         own = {canonical(name): name for name in headers}
         if len(own) < len(headers):
             counts = Counter(map(canonical, headers))
             twice = [name for name, count in counts.items() if count > 1]
             raise BadData(f"tensors that come in two spellings: {listed(twice)}", file=str(path))
-        beside = +Counter({STATE: state})
-        return cls(path, {name: headers[own[name]] for name in own}, beside, lambda name: read(own[name]))
+        found = {name: headers[own[name]] for name in own}
+        return cls(path, found, +Counter(beside or {}), lambda name: read(own[name]))
 
     def read(self, name: str) -> Tensor:
         """Returns a tensor in float32; raises `BadData` where a number of it is not finite there."""
@@ -159,7 +160,9 @@ def _check(network: Network, tensors: Tensors, shapes: dict[str, list[int]], ori
     numbers = {name: int(layer[1]) for name in strange if (layer := ENCODER_LAYER.match(name))}
     surplus = sorted({number for number in numbers.values() if number >= layers})
     unknown = [name for name in strange if numbers.get(name) not in surplus]
-    wrong = [problem for name, header in found.items() if (problem := _unfit(name, header, shapes[name]))]
+    found |= {copy: tensors.headers[copy] for copy in TIED if copy in tensors.headers and BIASES in shapes}
+    own = shapes | {copy: shapes[original] for copy, original in TIED.items() if BIASES in shapes}
+    wrong = [problem for name, header in found.items() if (problem := _unfit(name, header, own[name]))]
     told = [f"weights are missing: {listed(missing)}"] * bool(missing)
     told += [f"layers from {surplus[0]} on: the config has {layers} layers only"] if surplus else []
     told += [f"no place in a BERT: {listed(unknown)} (convert --without leaves them out)"] * bool(unknown)
@@ -178,7 +181,7 @@ def _is_left(name: str, shapes: dict[str, list[int]]) -> bool:
 def _unfit(name: str, header: TensorHeader, shape: list[int]) -> str:
     """Returns in what a tensor is not what the network asks for, "" where it is that."""
     found = list(header.shape)
-    if found != shape and not (name in (WORDS, BIASES) and _is_filled_up(found, shape)):
+    if found != shape and not (name in (WORDS, BIASES, *TIED) and _is_filled_up(found, shape)):
         return f"{name}: found {found}, the config asks for {shape}"
     is_float = header.dtype in FLOATS
     return "" if is_float else f"{name}: found {header.dtype}, not a floating-point type of 16 bits or more"
@@ -186,7 +189,13 @@ def _unfit(name: str, header: TensorHeader, shape: list[int]) -> str:
 
 def _is_filled_up(found: list[int], shape: list[int]) -> bool:
     """Returns whether rows of pieces are as many as the vocabulary's, filled up to a multiple."""
-    return found[1:] == shape[1:] and any(found[0] == -(-shape[0] // step) * step for step in MULTIPLES)
+    is_as_wide = bool(found) and found[1:] == shape[1:]
+    return is_as_wide and filled_up(found[0], shape[0])
+
+
+def filled_up(rows: int, pieces: int) -> bool:
+    """Returns whether so many rows are those of a vocabulary, or these filled up to a multiple."""
+    return rows == pieces or any(rows == -(-pieces // step) * step for step in MULTIPLES)
 
 
 def _check_ties(tensors: Tensors, shapes: dict[str, list[int]]) -> None:

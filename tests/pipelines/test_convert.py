@@ -105,7 +105,7 @@ def test_ours_to_transformers_to_ours_to_tensorflow_to_ours(
 ) -> None:
     make, values = OWN[name]
     task = make(models.wordpiece(), 64)
-    network = build(task, models.config(initializer_range=0.3, layer_norm_eps=1e-5, hidden_act="gelu_new", **values), 5)
+    network = build(task, models.config(initializer_range=0.3, hidden_act="gelu_new", **values), 5)
     notes = {"task": task.name, "null_threshold": -1.5, "stride": 16, "max_question": 16, "max_answer": 10}
     save_folder(tmp_path / "ours", network, task.architecture, task.wordpiece, 64, notes)
     ours = load_file(tmp_path / "ours" / FILE)

@@ -153,9 +153,14 @@ def test_a_checkpoint_is_found_by_its_folder_its_files_and_its_prefix(tmp_path: 
 
 
 def test_what_googles_code_cannot_compute_is_not_written() -> None:
-    for config, said in ((models.config(bilstm=8), "no BiLSTM"), (models.config(is_decoder=True), "to the left alone")):
+    refused = {
+        "no BiLSTM": {"bilstm": 8},
+        "to the left alone": {"is_decoder": True},
+        "one of 0.1": {"layer_norm_eps": 0.1},
+    }
+    for said, own in refused.items():
         with pytest.raises(UsageError, match=said):
-            google.check_known(config)
+            google.check_known(models.config(**own))
 
 
 def test_a_config_and_a_vocabulary_from_elsewhere(tmp_path: Path) -> None:
@@ -172,7 +177,10 @@ def test_a_config_and_a_vocabulary_from_elsewhere(tmp_path: Path) -> None:
     given = {"config": tmp_path / google.CONFIG, "vocabulary": tmp_path / "vocab.txt"}
     model, taken = origin.opened(run, labels=labels, **given)
     assert model.config.labels == labels
-    assert taken == [f"{run / 'model.ckpt-20'}: BertForSequenceClassification, as its tensors tell"]
+    doubt = "BertForSequenceClassification, by its tensors, if it is no tagger and no choice: --architecture says"
+    assert taken == [f"{run / 'model.ckpt-20'}: {doubt}"]
+    tagger, taken = origin.opened(run, labels=labels, architecture="BertForTokenClassification", **given)
+    assert (tagger.architecture, tagger.config.labels, taken) == ("BertForTokenClassification", labels, [])
     unnamed, taken = origin.opened(run, **given)
     assert unnamed.config.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     assert taken[1].endswith("LABEL_0 … for 3 outputs without names: --labels gives them")
