@@ -16,6 +16,11 @@ from bertcli.lines import BOM
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LONGEST_WORD = 100  # code points; a longer word is one [UNK]
+USUAL = {
+    "continuing_subword_prefix": "##",
+    "unk_token": UNK,
+    "max_input_chars_per_word": LONGEST_WORD,
+}  # of a WordPiece
 # What is read whole: a larger file is refused before it is. The largest vocabularies have half a million pieces in 5 MB
 # of vocab.txt, or 20 MB of tokenizer.json.
 LONGEST_JSON, LONGEST_VOCABULARY = 1 << 26, 1 << 26  # bytes
@@ -103,11 +108,38 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
 
 
 def _pieces_of_tokenizer_json(path: Path) -> list[str]:
-    model = read_json(path).get("model")
-    ids = model.get("vocab") if isinstance(model, dict) and model.get("type") == "WordPiece" else None
-    if not isinstance(ids, dict) or set(map(type, ids.values())) != {int} or {*ids.values()} != {*range(len(ids))}:
-        raise BadData(file=str(path), field="model", found=model, expected="a WordPiece model with ids from 0")
+    ids = _ids_of_tokenizer_json(path)
+    if {*ids.values()} != {*range(len(ids))}:
+        raise BadData(file=str(path), field="model", found=ids, expected="a WordPiece model with ids from 0")
     return sorted(ids, key=ids.__getitem__)
+
+
+def _ids_of_tokenizer_json(path: Path) -> dict[str, int]:
+    model = read_json(path).get("model")
+    model = model if isinstance(model, dict) else {}
+    ids = model.get("vocab") if model.get("type") == "WordPiece" else None
+    if not isinstance(ids, dict) or set(map(type, ids.values())) != {int}:
+        raise BadData(file=str(path), field="model", found=model, expected="a WordPiece model with ids from 0")
+    if any("\n" in piece or "\r" in piece for piece in ids):
+        raise BadData("a piece with the end of a line in it", file=str(path))
+    for name, usual in USUAL.items():
+        if model.get(name, usual) != usual:
+            raise BadData(file=str(path), field=name, found=model[name], expected=repr(usual))
+    return ids
+
+
+def check_alike(file: Path, pieces: list[str]) -> None:
+    """Raise `BadData` where a `tokenizer.json` beside a `vocab.txt` gives its pieces other ids: which are meant?"""
+    other = file.with_name("tokenizer.json")
+    if file.name != "vocab.txt" or not other.exists():
+        return
+    ids, others = {piece: number for number, piece in enumerate(pieces)}, _ids_of_tokenizer_json(other)
+    if ids != others:
+        first = next((piece for piece in [*ids, *others] if ids.get(piece) != others.get(piece)), "")
+        told = " and ".join(
+            f"{shown(own.get(first))} in {name}" for own, name in ((ids, file.name), (others, other.name))
+        )
+        raise BadData(f"the id of {shown(first)} is {told}", file=str(file.parent))
 
 
 def vocabulary_file(folder: Path) -> Path:

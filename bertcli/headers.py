@@ -15,7 +15,9 @@ from bertcli import folder
 from bertcli.errors import BadData, NoInput
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
-OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "*.ckpt*.index")
+ONNX = "model.onnx"
+OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "*.ckpt*.index", ONNX)
+MOST_EDGES, LARGEST = 8, 1 << 62  # dimensions of a tensor, and the size of one
 POINTER = b"version https://git-lfs"  # how what stands for a large file begins, where it was not fetched
 LONGEST = 1 << 23  # bytes of a header; one takes 100 a tensor, of which BERT-large has 400
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "BOOL": 1}  # bytes a number
@@ -49,9 +51,14 @@ def tensor_headers(path: Path) -> dict[str, TensorHeader]:
     return found
 
 
-def elsewhere(path: Path) -> str | None:
-    """Returns which file of a folder holds tensors in another form, that `convert` reads; None where none does."""
-    return next((file.name for pattern in OTHERS for file in sorted(path.glob(pattern)) if file.is_file()), None)
+def elsewhere(path: Path) -> str:
+    """Returns what to do with a folder that holds tensors in another form, "" where it holds none."""
+    names = (file.name for pattern in OTHERS for file in sorted(path.glob(pattern)) if file.is_file())
+    if name := next(names, None):
+        return f", but {name}: " + (
+            "for other programs" if name == ONNX else "bertcli convert makes a model folder of it"
+        )
+    return ""
 
 
 def _files(path: Path) -> list[Path]:
@@ -59,8 +66,7 @@ def _files(path: Path) -> list[Path]:
         return [path if path.is_file() else path / FILE]
     if (path / INDEX).exists():
         return sharded(path / INDEX)
-    other = elsewhere(path)
-    raise NoInput(f"{path}: no {FILE}" + (f", but {other}: bertcli convert makes one of it" if other else ""))
+    raise NoInput(f"{path}: no {FILE}{elsewhere(path)}")
 
 
 def sharded(index: Path) -> list[Path]:
@@ -105,6 +111,8 @@ def _header(row: Any, file: Path) -> TensorHeader:
     shape = tuple(row["shape"])
     if any(type(edge) is not int or edge < 0 for edge in shape) or row["dtype"] not in WIDTHS:
         raise ValueError("a tensor without a shape or a number type")
+    if len(shape) > MOST_EDGES or max(shape, default=0) > LARGEST:
+        raise ValueError("a tensor of a shape that none can have")
     return TensorHeader(row["dtype"], shape, file)
 
 

@@ -57,6 +57,9 @@ def publishing(folder: Path) -> Iterator[Path]:
         draft.mkdir(parents=True)
         yield draft
         if is_there:
+            for path in draft.iterdir():
+                if (folder / path.name).exists() and (folder / path.name).is_dir() != path.is_dir():
+                    raise OSError(f"{path.name} is in the way")
             (draft / LIST).write_text("".join(f"{path.name}\n" for path in draft.iterdir()))
         for path in [*draft.rglob("*"), draft]:
             if path.is_file():

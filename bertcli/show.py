@@ -9,7 +9,7 @@ from typing import Any
 
 from bertcli import folder, target
 from bertcli.errors import NoInput, printable, shortened
-from bertcli.headers import TensorHeader, tensor_headers
+from bertcli.headers import TensorHeader, elsewhere, tensor_headers
 from bertcli.model.config import (
     FEATURES,
     OBJECTIVES,
@@ -44,6 +44,8 @@ def model(path: Path) -> dict[str, Any]:
     if told := target.lacking(path):
         raise NoInput(told)
     file = path / "config.json"
+    if not file.exists() and (other := elsewhere(path)):
+        raise NoInput(f"{path}: no config.json{other}")
     values, notes = folder.read_json(file), folder.read_notes(path)
     has_bert, tensors = values.get("model_type") != FEATURES, tensor_headers(path)
     config = from_json(values, str(file)) if has_bert else features_from_json(values, str(file))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ from torch import Tensor
 
 from bertcli.headers import FILE, INDEX
 from bertcli.weights import google, pickled
+from bertcli.weights.keys import TRANSPOSED, googles
+from bertcli.weights.tensorflow import bundle
 from bertcli.weights.tensors import named
 
 Tensors = dict[str, Tensor]
@@ -164,6 +167,37 @@ def sharded_pickle(path: Path) -> None:
     (path / FILE).unlink()
 
 
+def pickles_twice(path: Path) -> None:
+    """Let two of several pickles have the same tensor."""
+    sharded_pickle(path)
+    first, second = sorted(path.glob("*.bin"))
+    torch.save(torch.load(second) | dict([next(iter(torch.load(first).items()))]), second)
+
+
+def compressed(path: Path) -> None:
+    """Pack a pickle's archive anew, as programs for archives do."""
+    pickle()(path)
+    file = path / pickled.FILE
+    with zipfile.ZipFile(file) as old:
+        parts = {part.filename: old.read(part) for part in old.infolist()}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, data in parts.items():
+            new.writestr(name, data)
+
+
+def two_vocabularies(path: Path) -> None:
+    """Put a `vocab.txt` of another order beside a `tokenizer.json`."""
+    (path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in [*models.PIECES[:5], *models.PIECES[:4:-1]]))
+
+
+def google_twice(path: Path) -> None:
+    """Save a tensor of a checkpoint under two names that mean the same."""
+    network = models.opened(path)[1]
+    tensorflow(path)
+    tensors = {googles(name): t.T if googles(name).endswith(TRANSPOSED) else t for name, t in named(network)}
+    bundle.write(path / google.NAME, [*tensors.items(), ("module/bert/pooler/dense/bias", torch.zeros(32))])
+
+
 class Creating:
     """What a pickle asks for that is no tensor: here, that a file be created."""
 
@@ -183,8 +217,6 @@ def tensorflow(path: Path) -> None:
 
 def keras(path: Path) -> None:
     """Save the tensors under the names of Keras's objects."""
-    from bertcli.weights.tensorflow import bundle
-
     network = models.opened(path)[1]
     bundle.write(path / "ckpt-1", ((f"model/{name}/.ATTRIBUTES/VARIABLE_VALUE", t) for name, t in named(network)))
     (path / FILE).unlink()
@@ -282,6 +314,8 @@ REFUSED = [
     Odd("a truncated `pytorch_model.bin`", both(pickle(), cut(pickled.FILE)), "not a whole file of tensors"),
     Odd("a pointer of Git LFS for `pytorch_model.bin`",
         both(pickle(), lambda path: (path / pickled.FILE).write_bytes(POINTER)), "git lfs pull brings the file"),
+    Odd("a tensor in two of several pickles", pickles_twice, "is also in pytorch_model-00001-of-00002.bin"),
+    Odd("a `pytorch_model.bin` that was packed anew", compressed, "a compressed archive, as torch writes none"),
     Odd("a pickle that would create a file",
         pickle(lambda _: Creating()), "asks for posix.system, and is not read: plain tensors only"),
     Odd("a pickle of a model, not of its tensors",
@@ -298,6 +332,8 @@ REFUSED = [
     Odd("a vocabulary of more pieces than rows",
         both(vocabulary_alone, lambda path: (path / "vocab.txt").open("a").write("more\n")),
         "93 pieces, but the config has vocab_size 92"),
+    Odd("a `vocab.txt` and a `tokenizer.json` that differ", two_vocabularies,
+        "is 5 in vocab.txt and 91 in tokenizer.json"),
     Odd("an adapter within the layers", added("bert.encoder.layer.0.adapter.down.weight", lambda _: ZEROS),
         "no place in a BERT: bert.encoder.layer.0.adapter.down.weight"),
     Odd("an adapter without its model",
@@ -323,5 +359,10 @@ REFUSED = [
         both(tensorflow, cut("bert_model.ckpt.data-00000-of-00001")), "bert_model.ckpt.data-00000-of-00001"),
     Odd("a bit of a checkpoint's numbers flipped",
         both(tensorflow, flipped("bert_model.ckpt.data-00000-of-00001")), "damaged"),
+    Odd("a name in two spellings, of a checkpoint", google_twice,
+        "tensors that come in two spellings: bert/pooler/dense/bias"),
+    Odd("a checkpoint that is not there, of two that its folder tells of", both(tensorflow, lambda path: (
+        path / "checkpoint").write_text('model_checkpoint_path: "/run/model.ckpt-900"\n')),
+        "tells of model.ckpt-900, which is not there; there is model/bert_model.ckpt", 66),
     Odd("a checkpoint of Keras objects", keras, "a checkpoint of Keras objects, not of Google's BERT"),
 ]  # fmt: skip

@@ -190,7 +190,7 @@ def test_no_pickle_is_opened(bertcli: Callable[..., Result], tmp_path: Path, com
     (path / "pytorch_model.bin").write_bytes(pickle.dumps(Touch()))
     result = bertcli(*command, path, stdin=b"a\n")
     told = {"convert": (65, f"{path}/pytorch_model.bin: not a pickle of tensors")}
-    other = (66, f"{path}: no model.safetensors, but pytorch_model.bin: bertcli convert makes one of it")
+    other = (66, f"{path}: no model.safetensors, but pytorch_model.bin: bertcli convert makes a model folder of it")
     status, said = told.get(command[0], other)
     assert (result.status, result.err) == (status, f"bertcli {command[0]}: {said}\n")
     assert not (tmp_path / "made").exists()

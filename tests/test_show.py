@@ -83,6 +83,15 @@ def test_a_file_of_numbers_is_named(bertcli: Callable[..., Result], tmp_path: Pa
     assert (result.status, said in result.err) == (65, True)
 
 
+def test_a_text_or_a_folder_is_no_tensors_by_its_name(
+    bertcli: Callable[..., Result], house: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "news.pt").write_text("uma notícia\n")
+    assert b"records: 1" in bertcli("show", "news.pt").out
+    shutil.copytree(house / "model", tmp_path / "m.bin")
+    assert b"kind: model" in bertcli("show", "m.bin").out
+
+
 def test_a_vocabulary() -> None:
     found = show.vocabulary(models.minilm() / "vocab.txt")
     assert (found["pieces"], found["unused"], found["casing_from"]) == (30_522, 994, "tokenizer_config.json")

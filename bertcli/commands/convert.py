@@ -116,7 +116,8 @@ def command(
 
     Whatever is written has config, vocabulary and bertcli.json with it, so that convert reads it again. --to tensorflow
     writes `bert_model.ckpt` and `bert_config.json` (Google's code has one GELU, now by tanh), sentence-transformers a
-    folder whose vectors are those of `embed --pool mean`, onnx a `model.onnx` for any number of texts of any length,
+    folder whose vectors are those of `embed --pool mean`, not normalised, of texts that are no longer than the model's
+    length, for there they are cut; onnx a `model.onnx` for any number of texts of any length,
     with the inputs and outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 its products are of
     8 bits, each row of weights with a scale of its own, which is for CPUs.
 
@@ -148,6 +149,8 @@ def opened(streams: Streams, source: Path, **given: Any) -> ModelFolder:
     model, taken = origin.opened(source, **given)
     if told := target.best_yet(source):
         streams.warn(told)
+    if model.suspicion:
+        streams.warn(model.suspicion)
     for each in filter(None, [model.doubt, *taken]):
         streams.note(each)
     return model

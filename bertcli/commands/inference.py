@@ -52,6 +52,8 @@ def _told(streams: Streams, model: Opened) -> Opened:
 
     if told := target.best_yet(model.path):
         streams.warn(told)
+    if model.suspicion:
+        streams.warn(model.suspicion)
     if model.doubt:
         streams.note(model.doubt)
     return model

@@ -146,7 +146,8 @@ class Ranks:
     def begin_alike(self, path: Path, state: dict[str, Any]) -> None:
         """Raise `UsageError` where ranks would go apart, as on machines each of which has a disk of its own."""
         found = self.gather(state)
-        if other := [name for name in state if len({str(one[name]) for one in found}) > 1]:
+        own = [name for name in state if name != "commands"]  # which may spell each machine's paths
+        if other := [name for name in own if len({str(one[name]) for one in found}) > 1]:
             raise UsageError(
                 f"{path}: not all ranks begin with the same {' and '.join(other)}: they need the same options and, for "
                 "--resume, a folder that all machines share"

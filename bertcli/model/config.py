@@ -141,6 +141,9 @@ def from_json(values: dict[str, Any], file: str) -> Config:
         raise BadData(file=file, field="position_embedding_type", found=position, expected="absolute")
     if cross := values.get("add_cross_attention"):
         raise BadData(file=file, field="add_cross_attention", found=cross, expected="false: attention to itself alone")
+    for name in ("pruned_heads", "quantization_config"):
+        if values.get(name):
+            raise BadData(file=file, field=name, found=values[name], expected="nothing: whole layers, of plain numbers")
     given = _given(Config, values, file)
     _check_direction(given, architecture(values, file), file)
     if (activation := given.get("hidden_act", "gelu")) not in ACTIVATIONS:

@@ -23,8 +23,8 @@ from bertcli.model.config import (
 from bertcli.model.heads import Network
 from bertcli.text.wordpiece import WordPiece
 from bertcli.weights import safetensors
-from bertcli.weights.keys import EMBEDDINGS, ENCODER, ENCODER_LAYER, family, part_of
-from bertcli.weights.tensors import Account, Tensors, fill
+from bertcli.weights.keys import COUNTED, EMBEDDINGS, ENCODER, ENCODER_LAYER, family, part_of
+from bertcli.weights.tensors import Account, Tensors, fill, filled_up
 
 LARGER = 2  # times: a config asks for more numbers than there are where a few tensors are missing, which are then named
 
@@ -42,6 +42,11 @@ class Folder:
     @property
     def doubt(self) -> str:
         """Returns what was taken to be so although no file of the folder says it, "" where nothing was."""
+        return ""
+
+    @property
+    def suspicion(self) -> str:
+        """Returns what looks wrong, "" where nothing does."""
         return ""
 
     def fill(self, network: Network, *, new_head: bool = False, keep_head: bool = True) -> Account:
@@ -81,6 +86,13 @@ class ModelFolder(Folder):
         is_told = self.casing_from == "tokenizer_config.json"
         return "" if is_told else f"{self.path}: {self.wordpiece.casing} ({self.casing_from})"
 
+    @property
+    def suspicion(self) -> str:
+        """Returns what looks wrong, "" where nothing does: rows that are neither pieces nor filling."""
+        pieces, rows = len(self.wordpiece.pieces), self.config.vocab_size
+        told = f"{self.path}: {pieces} pieces for {rows} rows: is its vocabulary whole? (Added tokens are not read.)"
+        return "" if filled_up(rows, pieces) else told
+
     def length(self, max_length: int | None, usual: int | None = None) -> int:
         """Returns the tokens of a sequence: those asked for, else the usual ones, else the folder's.
 
@@ -111,6 +123,7 @@ def of_parts(
     if len(wordpiece.pieces) > config.vocab_size:
         problem = f"{len(wordpiece.pieces)} pieces, but the config has vocab_size {config.vocab_size}"
         raise BadData(problem, file=str(vocabulary))
+    folder.check_alike(vocabulary, wordpiece.pieces)
     if other := family(tensors.headers):
         raise BadData(f"the weights are not BERT's but those of {other}", file=str(path))
     check_sizes(config, tensors.headers, file)
@@ -141,7 +154,7 @@ def _begun(path: Path) -> tuple[int, dict[str, Any]]:
     if told := target.lacking(path):
         raise NoInput(told)
     if not (path / "config.json").exists() and (other := elsewhere(path)):
-        raise NoInput(f"{path}: no config.json, but {other}: bertcli convert makes a model folder of it")
+        raise NoInput(f"{path}: no config.json{other}")
     return publish.seen(path), folder.read_json(path / "config.json")
 
 
@@ -194,6 +207,7 @@ def fingerprint(path: Path) -> str:
     """
     tensors, digest = safetensors.opened(path), hashlib.blake2b(digest_size=4)
     for name in sorted(tensors.headers):
-        if len(tensors.headers[name].shape) == 1 and part_of(name) in (EMBEDDINGS, ENCODER):
+        is_flat = len(tensors.headers[name].shape) == 1 and not COUNTED.search(name)
+        if is_flat and part_of(name) in (EMBEDDINGS, ENCODER):
             digest.update(name.encode() + tensors.read(name).numpy().astype("<f4").tobytes())
     return digest.hexdigest()

@@ -22,6 +22,7 @@ from bertcli.weights.tensors import OPTIMIZERS, Tensors, listed, named
 
 NAME, CONFIG = "bert_model.ckpt", "bert_config.json"
 STATE = "checkpoint"  # the file in which TensorFlow notes the newest of the checkpoints beside it
+LONGEST_STATE = 1 << 16  # bytes of it; its first line tells
 EPSILON = 1e-12  # of all its norms
 OBJECTS = "/.ATTRIBUTES/VARIABLE_VALUE"  # how names end where Keras has saved objects, of other names than these
 FIELDS = (  # of `bert_config.json`, and `hidden_act`
@@ -37,14 +38,16 @@ def prefix_of(path: Path) -> Path | None:
     Of a folder it is the one that its file `checkpoint` names, else the only one; raises `NoInput` where there are
     several.
     """
+    if path.name == STATE and path.is_file():
+        return prefix_of(path.parent)
     if not path.is_dir():
         prefix = path.with_name(re.sub(r"\.(index|meta|data-\d{5}-of-\d{5})$", "", path.name))
         return prefix if prefix.with_name(f"{prefix.name}.index").exists() else None
     prefixes = sorted(file.with_suffix("") for file in path.glob("*.index"))
     if (path / STATE).is_file():
-        told = re.search(
-            r'^model_checkpoint_path: "(?:.*/)?([^"/]+)"', (path / STATE).read_text("utf-8", "replace"), re.M
-        )
+        with (path / STATE).open("rb") as file:
+            said = file.read(LONGEST_STATE).decode("utf-8", "replace")
+        told = re.search(r'^model_checkpoint_path: "(?:.*/)?([^"/]+)"', said, re.MULTILINE)
         if told and path / told[1] not in prefixes:
             there = listed([*map(str, prefixes)]) or "none"
             raise NoInput(f"{path / STATE}: tells of {told[1]}, which is not there; there is {there}")

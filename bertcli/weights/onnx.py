@@ -170,7 +170,10 @@ def save_onnx(file: Path, network: Network, kind: str | None) -> None:
         for node in program.model.graph:
             node.metadata_props.clear()  # lines of code by which it was made, with paths
         with publish.replacing(file) as draft:
-            program.save(draft, external_data=False)
+            try:
+                program.save(draft, external_data=False)
+            except AssertionError as error:  # its word for a full disk
+                raise OSError(f"{file.name}: could not be written") from error
 
 
 def quantize(file: Path) -> None:

@@ -53,6 +53,8 @@ def opened(
         raise NoInput(told)
     seen, home = publish.seen(path), path if path.is_dir() else path.parent
     tensors = _without(_tensors(path), without)
+    if config and config.is_dir():
+        config = next((config / name for name in CONFIGS if _has(config, name)), config)
     file = config or next((home / name for name in CONFIGS if _has(home, name)), None)
     if file is None:
         raise NoInput(f"{home}: no {' and no '.join(CONFIGS)}: --config names one")

@@ -12,25 +12,28 @@ import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import torch
 from torch import Tensor
 
-from bertcli.errors import BadData, NoInput
+from bertcli.errors import BadData, NoInput, shown
 from bertcli.headers import POINTER, TensorHeader, sharded
 from bertcli.weights.tensors import OPTIMIZERS, Tensors
 
 FILE, INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 ENDS = (".bin", ".pt", ".pth", ".ckpt")  # of files that hold such tensors
 NESTED = ("state_dict", "model_state_dict", "model", "module")  # under which training loops keep the weights
-DEEPEST = 8  # dicts and lists within each other that are looked into
+HOLDERS = (dict, list, tuple)
+SHARED = 2  # times the bytes of a file: what is tied shares its numbers
 ZIPPED = b"PK"  # how files begin since torch 1.6; older ones cannot be mapped into memory
 DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64"}
 
 
 def opened(path: Path) -> Tensors:
     """Returns the tensors of a folder, or of one file; raises `NoInput`, or `BadData` for more than plain tensors."""
-    files = sharded(path / INDEX) if (path / INDEX).exists() else [path / FILE if path.is_dir() else path]
+    is_sharded = not (path / FILE).exists() and (path / INDEX).exists()
+    files = sharded(path / INDEX) if is_sharded else [path / FILE if path.is_dir() else path]
     tensors: dict[str, Tensor] = {}
     headers: dict[str, TensorHeader] = {}
     beside: Counter[str] = Counter()
@@ -38,10 +41,18 @@ def opened(path: Path) -> Tensors:
         state, others = _divided(_loaded(file), file)
         beside += others
         for name, tensor in state.items():
+            header = _header(name, tensor, file)
             if name in headers:
                 raise BadData(f"{name}: is also in {headers[name].file.name}", file=str(file))
-            tensors[name], headers[name] = tensor, _header(name, tensor, file)
+            tensors[name], headers[name] = tensor, header
+        _check_sizes(state, file)
     return Tensors.spelled(path, headers, tensors.__getitem__, beside)
+
+
+def _check_sizes(state: dict[str, Tensor], file: Path) -> None:
+    """Raise `BadData` where tensors have their numbers in common, so that a small file would fill a large network."""
+    if sum(tensor.nbytes for tensor in state.values()) > SHARED * file.stat().st_size:
+        raise BadData("tensors of more numbers than the file has", file=str(file))
 
 
 def _divided(values: dict[str, Any], file: Path) -> tuple[dict[str, Any], Counter[str]]:
@@ -52,9 +63,11 @@ def _divided(values: dict[str, Any], file: Path) -> tuple[dict[str, Any], Counte
     if not nested:
         return values, Counter()
     others = {name: value for name, value in values.items() if name != nested[0]}
+    if loose := [name for name, value in others.items() if isinstance(value, Tensor) and value.dim()]:
+        raise BadData(f"weights under {nested[0]}, and beside it {shown(loose[0])}", file=str(file))
     counts: Counter[str] = Counter()
     for name, value in others.items():
-        counts[OPTIMIZERS if str(name).startswith("optim") else f"{name!r}"] += _count(value)
+        counts[OPTIMIZERS if str(name).startswith("optim") else shown(name)] += _count(value)
     return values[nested[0]], +counts
 
 
@@ -64,8 +77,11 @@ def _loaded(file: Path) -> dict[str, Any]:
             begin = begun.read(len(POINTER))
         if begin == POINTER:
             raise BadData("a pointer of Git LFS: git lfs pull brings the file", file=str(file))
+        is_zipped = begin.startswith(ZIPPED)
+        if is_zipped and any(part.compress_type for part in ZipFile(file).infolist()):
+            raise BadData("a compressed archive, as torch writes none", file=str(file))  # it would be read as it is
         with warnings.catch_warnings(action="ignore"):  # of other pickles than torch's, which are refused anyway
-            values = torch.load(file, map_location="cpu", weights_only=True, mmap=begin.startswith(ZIPPED))
+            values = torch.load(file, map_location="cpu", weights_only=True, mmap=is_zipped)
     except BadData:
         raise
     except OSError as error:
@@ -83,17 +99,23 @@ def _loaded(file: Path) -> dict[str, Any]:
 
 def _header(name: Any, tensor: Any, file: Path) -> TensorHeader:
     """Returns what is known of a tensor; raises `BadData` where it is none, or would take more room than it has."""
-    if not isinstance(name, str) or not isinstance(tensor, Tensor):
-        raise BadData(file=str(file), field=str(name), found=type(tensor).__name__, expected="a tensor")
-    is_plain = tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
-    if not is_plain or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.itemsize:
+    if not isinstance(name, str):
+        raise BadData(f"a {type(name).__name__} in the place of a tensor's name", file=str(file))
+    if not isinstance(tensor, Tensor):
+        raise BadData(file=str(file), field=name, found=type(tensor).__name__, expected="a tensor")
+    is_dense = tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized or tensor.is_meta)
+    if not is_dense or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.itemsize:
         raise BadData("not a plain tensor with a number of its own in each place", file=str(file), field=name)
     return TensorHeader(DTYPES.get(tensor.dtype, str(tensor.dtype)), tuple(tensor.shape), file)
 
 
-def _count(value: Any, depth: int = 0) -> int:
-    """Returns the number of tensors within lists and dicts, as far as these are no deeper than an optimizer's are."""
-    if isinstance(value, Tensor):
-        return 1
-    within = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return sum(_count(each, depth + 1) for each in within) if depth < DEEPEST else 0
+def _count(value: Any) -> int:
+    """Returns the number of tensors within lists and dicts, of which any may be within another twice, or itself."""
+    found, seen, level = 0, set[int](), [value]
+    while level:
+        new = {id(each): each for each in level if id(each) not in seen}
+        seen |= new.keys()
+        found += sum(isinstance(each, Tensor) for each in new.values())
+        holders = [each for each in new.values() if isinstance(each, HOLDERS)]
+        level = [inner for each in holders for inner in (each.values() if isinstance(each, dict) else each)]
+    return found

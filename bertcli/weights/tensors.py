@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertcli.errors import BadData, many
+from bertcli.errors import LONGEST_NAME, BadData, many, shortened
 from bertcli.headers import TensorHeader
 from bertcli.model.config import Config
 from bertcli.model.heads import Network
@@ -231,4 +231,4 @@ def named(network: Network) -> Iterator[tuple[str, Tensor]]:
 def listed(names: list[str], limit: int = 8) -> str:
     """Returns names for a message, the first of them where they are many."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+    return ", ".join(shortened(name, LONGEST_NAME) for name in names[:limit]) + more

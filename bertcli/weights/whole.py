@@ -38,7 +38,7 @@ def whole(model: ModelFolder, network: Network, *, heads: bool = True) -> Accoun
 def outputs(model: ModelFolder, part: str) -> int:
     """Returns how many outputs a head has, 1 where its tensors do not say."""
     header = model.tensors.headers.get(f"{part}.weight")
-    return max(header.shape[:1], default=1) or 1 if header else 1
+    return header.shape[0] if header and header.shape and header.size else 1
 
 
 def contents(network: Network) -> str:

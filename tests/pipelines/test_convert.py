@@ -147,11 +147,44 @@ def test_sentence_transformers_makes_the_vectors_of_embed(bertcli: Callable[...,
 
 def test_another_form_leaves_no_weights_of_an_old_model(bertcli: Callable[..., Result], tmp_path: Path) -> None:
     toys.start(tmp_path / "model")
-    toys.start(tmp_path / "other")
-    assert bertcli("convert", "model", "--to", "tensorflow", "-o", "other").status == 73
+    alone = {}
+    for form in ("bertcli", "sentence-transformers", "tensorflow"):
+        assert bertcli("convert", "model", "--to", form, "-o", form).status == 0
+        alone[form] = {path.name for path in (tmp_path / form).iterdir()}
+    models.save(models.theirs("BertForMaskedLM"), tmp_path / "other", max_shard_size="20KB")
+    for form in ("tensorflow", "bertcli", "sentence-transformers", "tensorflow", "sentence-transformers", "bertcli"):
+        refused = bertcli("convert", "model", "--to", form, "-o", "other")
+        assert (refused.status, "--force" in refused.err) == (73, True)
+        assert bertcli("convert", "model", "--to", form, "-o", "other", "--force").status == 0
+        assert {path.name for path in (tmp_path / "other").iterdir()} - {"generation_config.json"} == alone[form]
     assert bertcli("convert", "model", "--to", "tensorflow", "-o", "other", "--force").status == 0
-    assert not (tmp_path / "other" / FILE).exists()
-    assert "bertcli convert makes one of it" in bertcli("embed", "-m", "other", stdin=b"a").err
+    assert "bertcli convert makes a model folder of it" in bertcli("embed", "-m", "other", stdin=b"a").err
+
+
+def test_onnx_by_the_command(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    models.save(models.theirs("BertForSequenceClassification", 1, num_labels=3), tmp_path / "model")
+    sizes = []
+    for precision in ("fp32", "int8"):
+        made = bertcli("convert", "model", "--to", "onnx", "--precision", precision, "-o", precision)
+        assert made.status == 0, made.err
+        session = runtime.InferenceSession(tmp_path / precision / "model.onnx")
+        assert [output.name for output in session.get_outputs()] == ["logits"]
+        sizes.append((tmp_path / precision / "model.onnx").stat().st_size)
+    assert sizes[1] < sizes[0]
+    refused = bertcli("convert", "model", "--precision", "int8", "-o", "no")
+    assert (refused.status, refused.err) == (2, "bertcli convert: --precision int8 needs --to onnx\n")
+    assert "model.onnx: for other programs" in bertcli("show", "fp32").err
+
+
+def test_a_vocabulary_that_is_cut_is_told(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    toys.start(tmp_path / "model")
+    (tmp_path / "model" / "tokenizer.json").unlink()
+    pieces = models.PIECES
+    (tmp_path / "model" / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces[:40]))
+    for line in (["convert", "model", "-o", "copy"], ["embed", "-m", "model"]):
+        told = bertcli(*line, stdin=b"a").err
+        assert f"40 pieces for {len(pieces)} rows: is its vocabulary whole?" in told
 
 
 def test_what_is_in_the_way_is_left_out_by_name(bertcli: Callable[..., Result], tmp_path: Path) -> None:
@@ -178,7 +211,7 @@ def vectors(program: Program, folder: Path, name: str, text: str) -> list[dict[s
 
 
 def bare() -> Any:
-    config = models.theirs("BertModel", vocab_size=len(models.PIECES) + 7).config
+    config = models.theirs("BertModel", vocab_size=len(models.PIECES) + 4).config
     return models.transformers.BertModel(config, add_pooling_layer=False)
 
 
@@ -188,7 +221,7 @@ def test_texts_without_a_new_piece_have_the_same_vectors(program: Program, tmp_p
     models.save(bare().to(dtype), tmp_path / "model", max_shard_size="20KB")
     assert len(list((tmp_path / "model").glob("*.safetensors"))) > 1
     result = grow(program, tmp_path)
-    assert result.err.splitlines()[0] == "model: 7 rows beyond its 92 pieces left out"
+    assert result.err.splitlines()[0] == "model: 4 rows beyond its 92 pieces left out"
     text = "\n".join(TEXTS)
     before, after = (vectors(program, tmp_path, name, text) for name in ("model", "grown"))
     assert after[-1].pop("tokens") != before[-1].pop("tokens")

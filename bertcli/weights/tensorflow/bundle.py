@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertcli.errors import BadData, NoInput
-from bertcli.headers import WIDTHS
+from bertcli.headers import MOST_EDGES, WIDTHS
 from bertcli.weights.tensorflow import leveldb
 from bertcli.weights.tensorflow.crc32c import masked
 from bertcli.weights.tensorflow.varint import sliced, varint, varints
@@ -138,7 +138,9 @@ def _entry(value: bytes, prefix: Path, shards: int) -> Entry:
     shapes = [_fields(shape) for shape in _parts(fields, 2)]
     if len(shapes) != 1 or 3 in shapes[0]:
         raise ValueError("a tensor without a shape")
-    shape = tuple(_number(_fields(edge), 1) for edge in _parts(shapes[0], 2))
+    shape = tuple(_number(_fields(edge), 1) for edge in _parts(shapes[0], 2)[: MOST_EDGES + 1])
+    if len(shape) > MOST_EDGES:
+        raise ValueError(f"a tensor of more than {MOST_EDGES} dimensions")
     if math.prod(max(edge, 1) for edge in shape) > LARGEST:
         raise ValueError("a tensor of a shape that none can have")
     file = Path(f"{prefix}.data-{shard:05}-of-{shards:05}")
