@@ -184,6 +184,9 @@ def read_casing(folder: Path) -> Casing | None:
     As in transformers, `strip_accents` follows the case where it is null or absent.
     """
     config = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    for name, usual in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
+        if (found := config.get(name, usual)) != usual:  # as of Japanese models, whose words MeCab cuts
+            raise BadData(file=str(folder / "tokenizer_config.json"), field=name, found=found, expected=usual)
     if "do_lower_case" not in config and (folder / "tokenizer.json").exists():
         normalizer = read_json(folder / "tokenizer.json").get("normalizer") or {}
         if isinstance(normalizer, dict) and normalizer.get("type") == "BertNormalizer":

@@ -334,6 +334,10 @@ REFUSED = [
         "93 pieces, but the config has vocab_size 92"),
     Odd("a `vocab.txt` and a `tokenizer.json` that differ", two_vocabularies,
         "is 5 in vocab.txt and 91 in tokenizer.json"),
+    Odd("words that MeCab cuts", lambda path: (path / "tokenizer_config.json").write_text(
+        '{"do_lower_case": false, "word_tokenizer_type": "mecab"}'),
+        "field 'word_tokenizer_type': found 'mecab', expected basic"),
+    Odd("heads that were pruned", config(pruned_heads={"0": [1]}), "field 'pruned_heads': found an object"),
     Odd("an adapter within the layers", added("bert.encoder.layer.0.adapter.down.weight", lambda _: ZEROS),
         "no place in a BERT: bert.encoder.layer.0.adapter.down.weight"),
     Odd("an adapter without its model",
