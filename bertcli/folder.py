@@ -16,11 +16,8 @@ from bertcli.lines import BOM
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LONGEST_WORD = 100  # code points; a longer word is one [UNK]
-USUAL = {
-    "continuing_subword_prefix": "##",
-    "unk_token": UNK,
-    "max_input_chars_per_word": LONGEST_WORD,
-}  # of a WordPiece
+# What a `tokenizer.json` may say of its model, for other WordPieces would cut texts otherwise.
+USUAL = {"continuing_subword_prefix": "##", "unk_token": UNK, "max_input_chars_per_word": LONGEST_WORD}
 # What is read whole: a larger file is refused before it is. The largest vocabularies have half a million pieces in 5 MB
 # of vocab.txt, or 20 MB of tokenizer.json.
 LONGEST_JSON, LONGEST_VOCABULARY = 1 << 26, 1 << 26  # bytes
@@ -49,7 +46,7 @@ class Casing:
 def read_json(path: Path) -> dict[str, Any]:
     """Returns a JSON object from a file; raises `NoInput` or `BadData` naming the file."""
     try:
-        value = json.loads(_whole(path, LONGEST_JSON))
+        value = json.loads(read_whole(path, LONGEST_JSON))
         json.dumps(value, ensure_ascii=False).encode()  # no lone surrogates, which nothing could write again
     except (ValueError, RecursionError) as error:
         raise BadData(f"not JSON ({error})", file=str(path)) from None
@@ -67,7 +64,7 @@ def _inner(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _whole(path: Path, limit: int) -> bytes:
+def read_whole(path: Path, limit: int) -> bytes:
     """Returns what a file holds; raises `NoInput`, or `BadData` for more bytes than the limit."""
     try:
         with path.open("rb") as file:
@@ -88,7 +85,7 @@ def read_vocabulary(path: Path) -> list[str]:
     if path.name == "tokenizer.json":
         pieces = _pieces_of_tokenizer_json(path)
     else:
-        lines = _whole(path, LONGEST_VOCABULARY).removeprefix(BOM).split(b"\n", MOST_PIECES)
+        lines = read_whole(path, LONGEST_VOCABULARY).removeprefix(BOM).split(b"\n", MOST_PIECES)
         if len(lines) > MOST_PIECES and lines[-1]:
             raise BadData(f"a vocabulary of more than {MOST_PIECES} pieces", file=str(path))
         if lines[-1] == b"":

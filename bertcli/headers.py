@@ -15,6 +15,7 @@ from bertcli import folder
 from bertcli.errors import BadData, NoInput
 
 FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+# Tensors in other forms than these commands read: of all but the last `convert` makes a model folder.
 ONNX = "model.onnx"
 OTHERS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "*.ckpt*.index", ONNX)
 MOST_EDGES, LARGEST = 8, 1 << 62  # dimensions of a tensor, and the size of one

@@ -168,6 +168,19 @@ def test_a_reader_finds_one_whole_model_or_none(
     assert disk.calls < last
 
 
+def test_a_folder_in_the_place_of_a_file_is_in_the_way(tmp_path: Path) -> None:
+    """It is told before the old model is touched: what is moved by halves could not go on."""
+    written(tmp_path, 1)
+    (tmp_path / "vocab.txt").rename(tmp_path / "kept")
+    (tmp_path / "vocab.txt").mkdir()
+    with pytest.raises(IOFailed, match=r"vocab.txt is in the way"):
+        written(tmp_path, 2)
+    (tmp_path / "vocab.txt").rmdir()
+    (tmp_path / "kept").rename(tmp_path / "vocab.txt")
+    assert found(tmp_path) == 1
+    assert sorted(os.listdir(tmp_path)) == FILES
+
+
 def test_a_full_disk_leaves_the_old_model_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, 1)
     disk = Disk(monkeypatch, full())

@@ -7,7 +7,8 @@ weights answer texts of 5 to 60 pieces. By turns, each time in a process of its 
 for would be the other's: fp32, our own; torch int8, our own with the layers' products by torch's dynamic ones (oneDNN,
 weights by row), which bertcli does not have; ONNX fp32 and ONNX int8, the files that `convert --to onnx` writes, in
 onnxruntime, 32 texts of like length a pass. Reading, WordPiece and loading are not counted. Prints for each the median
-of tokens a second, by how much that is more than fp32's and ONNX fp32's, and the scores.
+of tokens a second, by how much that is more than fp32's and ONNX fp32's, and the scores. With --profile it is one turn
+of the ONNX files, and prints the seconds of their products and of all else, as onnxruntime has measured them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from bertcli.weights.folder import open_folder, save_folder
 WAYS = ("fp32", "torch int8", "ONNX fp32", "ONNX int8")
 METRICS = ("accuracy", "pearson", "spearman")
 FILES = {"classification": ("glue-sst-2", "SST-2"), "regression": ("glue-sts-b", "STS-B")}
+PRODUCTS = ("Gemm", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger")  # with weights
 TEXTS, BATCH = 300, 32
 
 
@@ -105,6 +107,9 @@ def on_runtime(file: Path, examples: list[Any]) -> tuple[float, list[Any]]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.enable_profiling = "PROFILE" in os.environ
+    if options.enable_profiling:
+        options.profile_file_prefix = os.environ["PROFILE"]
     session = onnxruntime.InferenceSession(file, options)
     order = sorted(range(len(examples)), key=lambda index: len(examples[index][0]["ids"]))
     logits: dict[int, Any] = {}
@@ -124,6 +129,8 @@ def on_runtime(file: Path, examples: list[Any]) -> tuple[float, list[Any]]:
     for start in range(0, len(order), BATCH):
         run(order[start : start + BATCH])
     seconds = time.perf_counter() - begun
+    if options.enable_profiling:
+        session.end_profiling()
     return seconds, [logits[index] for index in range(len(examples))]
 
 
@@ -178,6 +185,20 @@ def compare(name: str, home: Path, records: list[dict[str, Any]], asked: argpars
         print(f"  {way:<11}{rate:8,.0f} tokens/s, {beside}{'; ' * bool(scores)}{scores}", flush=True)
 
 
+def profile(name: str, home: Path, records: list[dict[str, Any]], asked: argparse.Namespace) -> None:
+    """Print what each ONNX file spends on its products of weights, and on all else."""
+    (home / "records.json").write_text(json.dumps(records))
+    for way in WAYS[2:]:
+        line = ["taskset", "-c", f"0-{asked.cores - 1}", sys.executable, __file__, str(home), "--way", way]
+        environment = {**os.environ, "PROFILE": str(home / way.replace(" ", "-"))}
+        subprocess.run(line, stdout=subprocess.DEVNULL, check=True, env=environment)
+        (file,) = home.glob(f"{way.replace(' ', '-')}*.json")
+        events = [each for each in json.loads(file.read_text()) if each["name"].endswith("kernel_time")]
+        products = sum(each["dur"] for each in events if each["args"]["op_name"] in PRODUCTS) / 1e6
+        rest = sum(each["dur"] for each in events) / 1e6 - products
+        print(f"{name}, {way}: products {products:.2f} s, all else {rest:.2f} s", flush=True)
+
+
 def main() -> None:
     """Compare all that is asked for; or, with --way, be one of the processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -187,11 +208,13 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--way", choices=WAYS)
+    parser.add_argument("--profile", action="store_true")
     asked = parser.parse_args()
     if asked.way:
         (home,) = asked.models
         print(json.dumps(answered(home, json.loads((home / "records.json").read_text()), asked.way)))
         return
+    show = profile if asked.profile else compare
     with tempfile.TemporaryDirectory() as temporary:
         room = Path(temporary)
         for model in asked.models:
@@ -199,10 +222,10 @@ def main() -> None:
             (dev,) = (asked.glue / task).glob("dev.tsv*")
             words = [sys.executable, "-m", "bertcli", "read", form, str(dev), "--plain"]
             lines = subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout.splitlines()
-            compare(f"{model}, {task} dev", prepared(room, model), [json.loads(line) for line in lines], asked)
+            show(f"{model}, {task} dev", prepared(room, model), [json.loads(line) for line in lines], asked)
         for size in filter(None, asked.sizes.split(",")):
             (made := room / "random").mkdir(exist_ok=True)
-            compare(f"{size}, random weights", prepared(room, random_model(made, size)), random_records(), asked)
+            show(f"{size}, random weights", prepared(room, random_model(made, size)), random_records(), asked)
 
 
 if __name__ == "__main__":

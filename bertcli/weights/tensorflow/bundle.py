@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertcli.errors import BadData, NoInput
+from bertcli.folder import read_whole
 from bertcli.headers import MOST_EDGES, WIDTHS
 from bertcli.weights.tensorflow import leveldb
 from bertcli.weights.tensorflow.crc32c import masked
@@ -76,7 +77,7 @@ def read_index(prefix: Path) -> dict[str, Entry]:
     """
     file = Path(f"{prefix}.index")
     try:
-        rows = leveldb.rows(_content(file), LONGEST)
+        rows = leveldb.rows(read_whole(file, LONGEST), LONGEST)
         shards = _shards(rows.pop(b"", b""))
         found = {key.decode(): _entry(value, prefix, shards) for key, value in rows.items()}
     except ValueError as error:
@@ -101,17 +102,6 @@ def read(entry: Entry) -> Tensor:
         raise BadData(f"damaged: {place} have another checksum than the index tells", file=str(entry.file))
     native = numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
     return torch.from_numpy(native).view(TORCH[entry.dtype]).reshape(entry.shape)
-
-
-def _content(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(LONGEST + 1)
-    except OSError as error:
-        raise NoInput(f"{file}: {error.strerror}") from error
-    if len(content) > LONGEST:
-        raise ValueError(f"more than {LONGEST} bytes")
-    return content
 
 
 def _shards(header: bytes) -> int:

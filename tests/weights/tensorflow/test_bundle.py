@@ -389,7 +389,6 @@ BIG = b"x" * (LONGEST // 3)
             table(*(compressed(content([(bytes([at]), BIG)])) for at in range(5)), kind=1),
             "keys and values of more than",
         ),
-        (bytes(LONGEST + 1), f"more than {LONGEST} bytes"),
     ],
 )
 def test_an_index_that_is_damaged_or_another_file(tmp_path: Path, index: bytes, problem: str) -> None:
@@ -398,6 +397,14 @@ def test_an_index_that_is_damaged_or_another_file(tmp_path: Path, index: bytes, 
     with pytest.raises(BadData, match=problem) as caught:
         read_index(prefix)
     assert str(caught.value).startswith(f"{tmp_path / 'm.index'}: not a whole index of a TensorFlow checkpoint (")
+
+
+def test_an_index_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    prefix = indexed(tmp_path)
+    (tmp_path / "m.index").write_bytes(bytes(LONGEST + 1))
+    with pytest.raises(BadData) as caught:
+        read_index(prefix)
+    assert str(caught.value) == f"{tmp_path / 'm.index'}: a file of more than {LONGEST} bytes"
 
 
 def test_a_file_of_numbers_that_is_cut_or_shared(tmp_path: Path) -> None:
