@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from mmap import PAGESIZE
 from pathlib import Path
 from subprocess import DEVNULL, run
 from typing import Any
@@ -128,6 +129,11 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
 def remount(place: Path, option: str) -> bool:
     """Returns whether a disk could be made `ro`, or `rw` again; files that are written to forbid the former."""
     return run(["mount", "-o", f"remount,{option}", place], capture_output=True, check=False).returncode == 0
+
+
+def size(place: Path) -> int:
+    """Returns the bytes that the files of a folder take of a disk, in whole pages."""
+    return sum(-(-file.stat().st_size // PAGESIZE) * PAGESIZE for file in place.rglob("*") if file.is_file())
 
 
 def fill(place: Path, leaving: int = 0) -> Path:

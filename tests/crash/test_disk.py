@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from signal import SIGTERM
 from typing import NamedTuple
 
 import crashes
@@ -40,23 +41,24 @@ FULL, FORBIDDEN = "No space left on device", "Read-only file system"
 
 
 class Moment(NamedTuple):
-    """When a disk gets full: what the run is told, after which step, how much room is left, and what is named."""
+    """When a disk gets full: what the run is told, how much there is room for, and what is named."""
 
     options: list[str]
-    step: int
-    room: int
+    spools: int
+    checkpoints: int
+    others: int  # bytes
     place: str
 
 
-SEVERAL = 8192  # bytes: room for some rows of a log, and for nothing else
+SEVERAL, ALL = 1 << 14, 1 << 16  # bytes: room for some rows of a log, and for all of them, but not for a model as well
 NEVER, OFTEN = ["--save-every", "0"], ["--save-every", f"{EVERY}"]
 MOMENTS = {
-    "the spool": Moment(NEVER, 0, SEVERAL, ""),
-    "the first checkpoint": Moment(OFTEN, 1, SEVERAL, "/checkpoint"),
-    "a later checkpoint": Moment(OFTEN, EVERY, SEVERAL, "/checkpoint"),
-    "the log": Moment(NEVER, 1, 0, "/log.jsonl"),
-    "a model on the way": Moment([*NEVER, "--save-at", "250"], 1, 1 << 16, "/steps/250"),
-    "the model at the end": Moment(NEVER, 1, 1 << 16, ""),
+    "the spool": Moment(NEVER, 0, 0, SEVERAL, ""),
+    "the first checkpoint": Moment(OFTEN, 1, 0, SEVERAL, "/checkpoint"),
+    "a later checkpoint": Moment(OFTEN, 1, 1, ALL, "/checkpoint"),
+    "the log": Moment(NEVER, 1, 0, SEVERAL, "/log.jsonl"),
+    "a model on the way": Moment([*NEVER, "--save-at", "250"], 1, 0, ALL, "/steps/250"),
+    "the model at the end": Moment(NEVER, 1, 0, ALL, ""),
 }
 
 
@@ -73,6 +75,10 @@ class Place:
         toys.start(folder / "start")
         done = self.run(folder / "whole")
         assert done == (0, ""), done
+        begun = self.start(folder / "begun", *OFTEN)
+        assert went_past(folder / "begun", EVERY, begun), self.ended(begun)
+        begun.send_signal(SIGTERM)  # after which there is another checkpoint, and nothing half-written
+        assert begun.wait() != 0
 
     def line(self, out: Path, *options: str) -> list[str]:
         return [*(PRETRAIN if self.command == "pretrain" else FINETUNE), "--quiet", "-o", str(out), *options]
@@ -86,6 +92,11 @@ class Place:
 
     def run(self, out: Path, *options: str) -> tuple[int, str]:
         return self.ended(self.start(out, *options))
+
+    def room(self, moment: Moment) -> int:
+        """Returns the bytes of a disk that gets full at a moment, by the sizes of what a run keeps."""
+        spool, checkpoint = (crashes.size(self.folder / "begun" / part) for part in ("spool", "checkpoint"))
+        return moment.spools * spool + moment.checkpoints * checkpoint + moment.others
 
     def assert_whole(self, out: Path) -> None:
         """Asserts that a run which has come to its end is the one that nothing has disturbed."""
@@ -134,15 +145,13 @@ SOME = ("the model at the end",)
     indirect=["place"],
 )
 def test_a_disk_gets_full(place: Place, disk: Path, name: str) -> None:
-    """And then there is room again, and the run goes on to the same end."""
+    """And then there is room again, and the run goes on to the same end.
+
+    The room is taken before the run begins, so that what it lacks does not depend on how fast either of the two is.
+    """
     moment, out = MOMENTS[name], disk / "out"
-    if not moment.step:
-        crashes.fill(disk, moment.room)
-    process = place.start(out, *moment.options)
-    if moment.step:
-        assert went_past(out, moment.step, process), place.ended(process)
-        crashes.fill(disk, moment.room)
-    assert_told(place, place.ended(process), 74, Path(f"{out}{moment.place}"), FULL)
+    crashes.fill(disk, place.room(moment))
+    assert_told(place, place.run(out, *moment.options), 74, Path(f"{out}{moment.place}"), FULL)
     crashes.assert_alone(place.folder)
     assert (crashes.assert_newest_loads(out) > 0) == (name == "a later checkpoint")
     (disk / "filler").unlink()
