@@ -23,6 +23,13 @@ USUAL = {"continuing_subword_prefix": "##", "unk_token": UNK, "max_input_chars_p
 LONGEST_JSON, LONGEST_VOCABULARY = 1 << 26, 1 << 26  # bytes
 MOST_PIECES = 1 << 21
 DEEPEST = 64  # objects within objects
+# Where the versions of transformers keep the tokens that were added to a vocabulary; no field: they are the file's own.
+ADDED = {
+    "added_tokens.json": (),
+    "special_tokens_map.json": ("additional_special_tokens", "extra_special_tokens"),
+    "tokenizer_config.json": ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"),
+    "tokenizer.json": ("added_tokens",),
+}
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,16 @@ def read_max_length(folder: Path) -> int | None:
     path = folder / "tokenizer_config.json"
     length = read_json(path).get("model_max_length") if path.exists() else None
     return length if type(length) is int and 2 < length < 1 << 20 else None
+
+
+def added_tokens(folder: Path) -> list[str]:
+    """Returns the tokens, BERT's own aside, that transformers looks for in a text before it is cut into words."""
+    found: list[Any] = []
+    for name, fields in ADDED.items():
+        values = read_json(folder / name) if (folder / name).exists() else {}
+        found += [entry for field in fields for entry in _inner(values.get(field))] if fields else values
+    tokens = [entry.get("content") if isinstance(entry, dict) else entry for entry in found]
+    return sorted({token for token in tokens if isinstance(token, str)} - {*SPECIAL})
 
 
 def read_notes(folder: Path) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Odd(NamedTuple):
 
     what: str
     make: Callable[[Path], object]
-    said: str = ""  # in the one line of the error; "" where it loads, to the numbers of the sound one
+    said: str = ""  # in the one line of the error, or where it loads, to the numbers of the sound one, in the warning
     status: int = 65
     dtype: torch.dtype = torch.float32  # through which the numbers have gone
 
@@ -280,6 +280,17 @@ LOADING = [
         WORDS: torch.cat([found[WORDS], IDLE]),
         "cls.predictions.bias": torch.cat([found["cls.predictions.bias"], IDLE[:, 0]]),
     })),
+    Odd("two tokens added to the vocabulary", both(
+        tensors(lambda found: found | {
+            WORDS: torch.cat([found[WORDS], IDLE[:2]]),
+            "cls.predictions.bias": torch.cat([found["cls.predictions.bias"], IDLE[:2, 0]]),
+        }),
+        config(vocab_size=len(models.PIECES) + 2),
+        lambda path: (path / "added_tokens.json").write_text('{"[E1]": 92, "[/E1]": 93}'),
+    ), "2 added tokens ('[/E1]', '[E1]') will not be looked for in texts"),
+    Odd("pieces of the vocabulary declared as additional special tokens", lambda path: (
+        path / "special_tokens_map.json").write_text('{"additional_special_tokens": ["the", {"content": "cat"}]}'),
+        "2 added tokens ('cat', 'the') will not be looked for in texts"),
     Odd("safetensors in several files", sharded),
     Odd("float16", cast(torch.float16), dtype=torch.float16),
     Odd("bfloat16", cast(torch.bfloat16), dtype=torch.bfloat16),

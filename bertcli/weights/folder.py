@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcli import folder, publish, target
-from bertcli.errors import BadData, NoInput, UsageError
+from bertcli.errors import BadData, NoInput, UsageError, many, shown
 from bertcli.headers import TensorHeader, elsewhere
 from bertcli.model.config import (
     FEATURES,
@@ -79,6 +79,7 @@ class ModelFolder(Folder):
     wordpiece: WordPiece
     casing_from: str
     max_length: int  # tokens a sequence, specials included
+    added: list[str]  # tokens that transformers looks for in a text, and we do not
 
     @property
     def doubt(self) -> str:
@@ -88,9 +89,12 @@ class ModelFolder(Folder):
 
     @property
     def suspicion(self) -> str:
-        """Returns what looks wrong, "" where nothing does: rows that are neither pieces nor filling."""
+        """Returns what looks wrong, "" where nothing does: added tokens, rows that are neither pieces nor filling."""
         pieces, rows = len(self.wordpiece.pieces), self.config.vocab_size
-        told = f"{self.path}: {pieces} pieces for {rows} rows: is its vocabulary whole? (Added tokens are not read.)"
+        if self.added:
+            told = f"{many(len(self.added), 'added token')} ({', '.join(map(shown, self.added[:3]))}"
+            return f"{self.path}: {told}{', …' * (len(self.added) > 3)}) will not be looked for in texts"
+        told = f"{self.path}: {pieces} pieces for {rows} rows: is its vocabulary whole?"
         return "" if filled_up(rows, pieces) else told
 
     def length(self, max_length: int | None, usual: int | None = None) -> int:
@@ -135,6 +139,7 @@ def of_parts(
         wordpiece=wordpiece,
         casing_from=casing_from,
         max_length=min(longest or config.max_position_embeddings, config.max_position_embeddings),
+        added=folder.added_tokens(vocabulary.parent),
         notes=folder.read_notes(path if path.is_dir() else path.parent),
         tensors=tensors,
     )

@@ -38,6 +38,7 @@ def test_what_is_odd_loads_to_its_own_numbers(
     case.make(odd.sound(tmp_path / "model"))
     result = bertcli("convert", "model", "-o", "copy")
     assert result.status == 0, result.err
+    assert case.said in result.err
     before, after = load_file(sound / FILE), load_file(tmp_path / "copy" / FILE)
     kept = {name for name in before if "cls." not in name or "(BertModel)" not in case.what}
     assert after.keys() == kept - (
@@ -49,6 +50,7 @@ def test_what_is_odd_loads_to_its_own_numbers(
     assert fingerprint(tmp_path / "copy") == fingerprint(sound) or case.dtype != torch.float32
     direct, embedded = vectors(bertcli, "model")
     if direct.status == 0:
+        assert case.said in direct.err
         again = vectors(bertcli, "copy")[1]
         assert torch.allclose(torch.tensor(embedded), torch.tensor(again), atol=1e-6)
     else:
