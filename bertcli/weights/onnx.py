@@ -185,12 +185,15 @@ def quantize(file: Path) -> None:
     """
     _check_installed("onnx", "onnxruntime")
     with _silent():
+        import onnx
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
+        model = onnx.load(file)
+        del model.graph.value_info[:]  # exporters tell of the weights' shapes too, and the quantizer transposes them
         with publish.replacing(file) as draft:
             # 7 bits: without VNNI a CPU adds two products of 8 in 16, and what is more than that is lost.
             options = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8}
-            quantize_dynamic(file, draft, op_types_to_quantize=["Gemm", "MatMul"], **options)
+            quantize_dynamic(model, draft, op_types_to_quantize=["Gemm", "MatMul"], **options)
 
 
 def _check(network: Network, kind: str) -> None:

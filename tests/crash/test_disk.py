@@ -20,7 +20,7 @@ from desk import Desk
 
 from bertcli.weights.folder import open_folder
 
-STEPS, EVERY = 300, 40
+STEPS, EVERY = 160, 40
 LEARN = [
     "--batch-size",
     "8",
@@ -57,7 +57,7 @@ MOMENTS = {
     "the first checkpoint": Moment(OFTEN, 1, 0, SEVERAL, "/checkpoint"),
     "a later checkpoint": Moment(OFTEN, 1, 1, ALL, "/checkpoint"),
     "the log": Moment(NEVER, 1, 0, SEVERAL, "/log.jsonl"),
-    "a model on the way": Moment([*NEVER, "--save-at", "250"], 1, 0, ALL, "/steps/250"),
+    "a model on the way": Moment([*NEVER, "--save-at", "130"], 1, 0, ALL, "/steps/130"),
     "the model at the end": Moment(NEVER, 1, 0, ALL, ""),
 }
 
@@ -163,7 +163,7 @@ def test_a_disk_gets_full(place: Place, disk: Path, name: str) -> None:
 @pytest.mark.parametrize("place", ["pretrain"], indirect=True)
 def test_the_disk_of_the_scores_is_full(place: Place, tmp_path: Path, disk: Path) -> None:
     """They are on one of their own, as the log and the checkpoints are written more often."""
-    out, options = tmp_path / "out", [*OFTEN, "--dev", "dev.jsonl", "--eval-every", "200"]
+    out, options = tmp_path / "out", [*OFTEN, "--dev", "dev.jsonl", "--eval-every", "100"]
     process = place.start(out, *options)
     assert went_past(out, EVERY, process), place.ended(process)
     (out / "scores.jsonl").symlink_to(disk / "scores.jsonl")

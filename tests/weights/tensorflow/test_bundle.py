@@ -358,7 +358,6 @@ def test_a_header_that_is_anothers(tmp_path: Path, header: bytes, problem: str) 
 
 
 PLAIN = content([(b"", HEADER), (b"a", entry(2))])
-BIG = b"x" * (LONGEST // 3)
 
 
 @pytest.mark.parametrize(
@@ -384,14 +383,20 @@ BIG = b"x" * (LONGEST // 3)
         (table(struct.pack("<I", 1 << 31)), "more restarts"),
         (table(b"abc"), "leads out of the file"),
         (table(), "no header"),
-        (table(compressed(content((bytes([at]), BIG) for at in range(5))), kind=1), "a block of"),
-        (
-            table(*(compressed(content([(bytes([at]), BIG)])) for at in range(5)), kind=1),
-            "keys and values of more than",
-        ),
     ],
 )
 def test_an_index_that_is_damaged_or_another_file(tmp_path: Path, index: bytes, problem: str) -> None:
+    assert_refused(tmp_path, index, problem)
+
+
+@pytest.mark.parametrize(("are_apart", "problem"), [(False, "a block of"), (True, "keys and values of more than")])
+def test_an_index_that_unpacks_to_too_much(tmp_path: Path, are_apart: bool, problem: str) -> None:
+    rows = [(bytes([at]), b"x" * (LONGEST // 3)) for at in range(5)]
+    blocks = [[row] for row in rows] if are_apart else [rows]
+    assert_refused(tmp_path, table(*(compressed(content(block)) for block in blocks), kind=1), problem)
+
+
+def assert_refused(tmp_path: Path, index: bytes, problem: str) -> None:
     prefix = indexed(tmp_path)
     (tmp_path / "m.index").write_bytes(index)
     with pytest.raises(BadData, match=problem) as caught:
