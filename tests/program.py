@@ -37,10 +37,13 @@ def decompressed(data: bytes) -> bytes:
 
 
 def environment() -> dict[str, str]:
-    """Returns an environment in which `bertcli` is this checkout and nothing else of the user's matters."""
+    """Returns an environment in which `bertcli` is this checkout and nothing else of the user's matters.
+
+    Nor does it see a GPU, on which numbers are others.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BERTCLI_")}
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
-    return kept | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return kept | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def run(command: list[str], stdin: bytes = b"", cwd: Path | None = None) -> Result:

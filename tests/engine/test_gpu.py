@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
@@ -14,7 +13,7 @@ import models
 import pytest
 import torch
 import toys
-from program import Result
+from program import environment
 
 from bertcli import tasks
 from bertcli.engine.device import choose
@@ -83,11 +82,13 @@ def test_memory_grows_in_one_piece_unless_told_otherwise(own: dict[str, str], gr
 
 
 @pytest.mark.parametrize("switch", ["auto", "off"])
-def test_recording_is_told_and_can_be_turned_off(switch: str, invoke: Callable[..., Result], tmp_path: Path) -> None:
+def test_recording_is_told_and_can_be_turned_off(switch: str, tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("\n".join(models.PIECES) + "\n")
     sizes = ["--num-layers=1", "--hidden-size=16", "--num-heads=2", "--max-length=64"]
     told = ["-o", "model", "--steps=4", "--batch-size=8", f"--cuda-graphs={switch}", *sizes]
-    assert invoke("pretrain", *told, stdin=models.lines(models.pairs(32))).status == 0
+    seeing = {name: value for name, value in environment().items() if name != "CUDA_VISIBLE_DEVICES"}
+    line, pairs = [sys.executable, "-m", "bertcli", "pretrain", *told], models.lines(models.pairs(32))
+    subprocess.run(line, cwd=tmp_path, env=seeing, input=pairs, capture_output=True, check=True)
     notes = json.loads((tmp_path / "model" / "bertcli.json").read_text())
     assert notes["engine"]["cuda_graphs"] == (switch == "auto")
 
