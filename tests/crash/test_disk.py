@@ -163,7 +163,7 @@ def test_a_disk_gets_full(place: Place, disk: Path, name: str) -> None:
 @pytest.mark.parametrize("place", ["pretrain"], indirect=True)
 def test_the_disk_of_the_scores_is_full(place: Place, tmp_path: Path, disk: Path) -> None:
     """They are on one of their own, as the log and the checkpoints are written more often."""
-    out, options = tmp_path / "out", [*OFTEN, "--dev", "dev.jsonl", "--eval-every", "100"]
+    out, options = tmp_path / "out", [*OFTEN, "--dev", "dev.jsonl", "--eval-every", "150"]
     process = place.start(out, *options)
     assert went_past(out, EVERY, process), place.ended(process)
     (out / "scores.jsonl").symlink_to(disk / "scores.jsonl")
