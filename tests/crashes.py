@@ -75,7 +75,14 @@ def assert_alone(folder: Path) -> None:
 
 def checkpoints(path: Path) -> list[int]:
     """Returns the steps of the checkpoints that have their names, the newest last."""
-    return sorted(int(home.name) for home in path.glob("checkpoint/[0-9]*"))
+    return sorted(int(name) for name in names(path / "checkpoint") if name.isdecimal())
+
+
+def names(folder: Path) -> list[str]:
+    """Returns what a folder holds: nothing, where it is not there, or goes while a run at work comes to its end."""
+    with suppress(FileNotFoundError):
+        return os.listdir(folder)
+    return []
 
 
 def assert_loads(checkpoint: Path) -> None:

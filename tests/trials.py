@@ -205,12 +205,12 @@ class Seen:
 
     def saving(self) -> int:
         """Returns the step of the checkpoint that is, or was when the run died, under way; 0 for none."""
-        names = [0]
-        for home in self.path.glob("checkpoint/.[0-9]*"):
+        steps, home = [0], self.path / "checkpoint"
+        for name in crashes.names(home):
             with suppress(OSError):
-                if home.name[1:].isdecimal() and home.stat().st_mtime > self.since:
-                    names.append(int(home.name[1:]))
-        return max(names)
+                if name[0] == "." and name[1:].isdecimal() and (home / name).stat().st_mtime > self.since:
+                    steps.append(int(name[1:]))
+        return max(steps)
 
     def step(self) -> int:
         """Returns the last step that is known."""
