@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcli.errors import BadData, NoInput, shown
+from bertcli.errors import BadData, NoInput, many, shown
 from bertcli.lines import BOM
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -177,8 +177,14 @@ def read_max_length(folder: Path) -> int | None:
     return length if type(length) is int and 2 < length < 1 << 20 else None
 
 
-def added_tokens(folder: Path) -> list[str]:
-    """Returns the tokens, BERT's own aside, that transformers looks for in a text before it is cut into words."""
+def unread(folder: Path) -> str:
+    """Returns which tokens, BERT's own aside, transformers looks for in a text before it cuts it, and we do not."""
+    tokens = _added_tokens(folder)
+    first = ", ".join([*map(shown, tokens[:3]), *["…"] * (len(tokens) > 3)])
+    return f"{folder}: {many(len(tokens), 'added token')} ({first}) will not be looked for in texts" if tokens else ""
+
+
+def _added_tokens(folder: Path) -> list[str]:
     found: list[Any] = []
     for name, fields in ADDED.items():
         values = read_json(folder / name) if (folder / name).exists() else {}

@@ -111,15 +111,15 @@ def command(
     Every tensor is accounted for on stderr: used, a copy of one that is, or no weight at all, as the state of an
     optimizer. What is missing, has another shape, or no place in a BERT, is an error that lists it. All heads that SRC
     has, its pooler, its labels and what its bertcli.json says come along. Weights are written as float32, rows beyond
-    the vocabulary's pieces left out. Where no config names the class of the model, its tensors tell: a head on a pooler
-    is taken for one of texts, but --architecture says what it is.
+    the vocabulary's pieces left out, those of added tokens too. Where no config names the class of the model, its
+    tensors tell: a head on a pooler is taken for one of texts, but --architecture says what it is.
 
     Whatever is written has config, vocabulary and bertcli.json with it, so that convert reads it again. --to tensorflow
     writes `bert_model.ckpt` and `bert_config.json` (Google's code has one GELU, now by tanh), sentence-transformers a
     folder whose vectors are those of `embed --pool mean`, not normalised, of texts that are no longer than the model's
-    length, for there they are cut; onnx a `model.onnx` for any number of texts of any length,
-    with the inputs and outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 its products are of
-    8 bits, each row of weights with a scale of its own, which is for CPUs.
+    length, for there they are cut; onnx a `model.onnx` for any number of texts of any length, with the inputs and
+    outputs of transformers' model (it takes the extra `bertcli[onnx]`); of int8 its products are of 8 bits, each row of
+    weights with a scale of its own, which is for CPUs.
 
     With --extend-vocab, the row of each new piece in the word embeddings is the mean of the rows of the old pieces that
     its text was cut into before, and so is its bias in the head that predicts words. A piece that the old ones do not

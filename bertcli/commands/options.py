@@ -172,12 +172,15 @@ casing = applied(
 
 
 def opened(path: Path, streams: Streams, switches: dict[str, Any]) -> WordPiece:
-    """Returns a vocabulary, and where its casing matters says on stderr what that is."""
+    """Returns a vocabulary, and where texts are cut by it says on stderr how, and what is not looked for in them."""
+    from bertcli.folder import unread
     from bertcli.text.wordpiece import WordPiece
 
     wordpiece, origin = WordPiece.open(path, **switches)
     if switches:
         streams.note(f"{path}: {wordpiece.casing} ({origin})")
+    if switches and (told := unread(path.parent)):
+        streams.warn(told)
     return wordpiece
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcli import folder, publish, target
-from bertcli.errors import BadData, NoInput, UsageError, many, shown
+from bertcli.errors import BadData, NoInput, UsageError
 from bertcli.headers import TensorHeader, elsewhere
 from bertcli.model.config import (
     FEATURES,
@@ -79,7 +79,7 @@ class ModelFolder(Folder):
     wordpiece: WordPiece
     casing_from: str
     max_length: int  # tokens a sequence, specials included
-    added: list[str]  # tokens that transformers looks for in a text, and we do not
+    unread: str  # tokens that its texts have and are not looked for, "" where there are none
 
     @property
     def doubt(self) -> str:
@@ -91,11 +91,8 @@ class ModelFolder(Folder):
     def suspicion(self) -> str:
         """Returns what looks wrong, "" where nothing does: added tokens, rows that are neither pieces nor filling."""
         pieces, rows = len(self.wordpiece.pieces), self.config.vocab_size
-        if self.added:
-            told = f"{many(len(self.added), 'added token')} ({', '.join(map(shown, self.added[:3]))}"
-            return f"{self.path}: {told}{', …' * (len(self.added) > 3)}) will not be looked for in texts"
         told = f"{self.path}: {pieces} pieces for {rows} rows: is its vocabulary whole?"
-        return "" if filled_up(rows, pieces) else told
+        return self.unread or ("" if filled_up(rows, pieces) else told)
 
     def length(self, max_length: int | None, usual: int | None = None) -> int:
         """Returns the tokens of a sequence: those asked for, else the usual ones, else the folder's.
@@ -139,7 +136,7 @@ def of_parts(
         wordpiece=wordpiece,
         casing_from=casing_from,
         max_length=min(longest or config.max_position_embeddings, config.max_position_embeddings),
-        added=folder.added_tokens(vocabulary.parent),
+        unread=folder.unread(vocabulary.parent),
         notes=folder.read_notes(path if path.is_dir() else path.parent),
         tensors=tensors,
     )

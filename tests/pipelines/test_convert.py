@@ -187,6 +187,17 @@ def test_a_vocabulary_that_is_cut_is_told(bertcli: Callable[..., Result], tmp_pa
         assert f"40 pieces for {len(pieces)} rows: is its vocabulary whole?" in told
 
 
+def test_added_tokens_are_told_of_wherever_texts_are_cut(bertcli: Callable[..., Result], tmp_path: Path) -> None:
+    toys.start(tmp_path / "model")
+    listed = {"additional_special_tokens": ["[E1]", {"content": "[E2]"}, "<a>", "<b>", "[SEP]"]}
+    (tmp_path / "model" / "special_tokens_map.json").write_text(json.dumps(listed))
+    told = "model: 4 added tokens ('<a>', '<b>', '[E1]', …) will not be looked for in texts\n"
+    for line in (["tokenize", "-v", "model"], ["embed", "-m", "model"], ["convert", "model", "-o", "copy"]):
+        result = bertcli(*line, stdin=b"a cat\n")
+        assert (result.status, told in result.err) == (0, True), result.err
+    assert "added" not in bertcli("tokenize", "-v", "copy", stdin=b"a cat\n").err
+
+
 def test_what_is_in_the_way_is_left_out_by_name(bertcli: Callable[..., Result], tmp_path: Path) -> None:
     models.save(models.theirs("BertModel"), tmp_path / "model")
     tensors = load_file(tmp_path / "model" / FILE)
